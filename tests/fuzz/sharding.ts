@@ -62,7 +62,7 @@ export function caseOf(row: OpRow, r: Random, mesh: Mesh = r.pick(MESHES)): Shar
     specs.push(r.next() < 0.5 && s.length === shape.length ? [...specs[0]] : specOf(r, mesh, s.length));
     return `leaf([${s}], "${d}", ${specs.length - 1})`;
   };
-  const operand = (): string => r.next() < 0.3 ? "2" : made(shape.map((n) => r.next() < 0.2 ? 1 : n));
+  const operand = (): string => r.next() < 0.3 ? r.pick(["2", "0"]) : made(shape.map((n) => r.next() < 0.2 ? 1 : n));
   const text = row.make({ r, x: "x", shape, dtype: dtypes[dtype], operand, leaf: made, anyDType: () => dtype });
   if (text === undefined) return undefined;
   return { name: row.name, text, shape, dtype, smooth: row.smooth === true && dtype === "float32", mesh, specs };

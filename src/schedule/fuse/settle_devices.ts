@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { Storage } from "../../uop/core/args.ts";
+import { argOf, type Storage } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { deviceOf, movedToDevice } from "../../uop/core/shape.ts";
 import { mayHave, toposort, type UOp, uop } from "../../uop/core/uop.ts";
@@ -17,11 +17,18 @@ export function isOnOneDevice(roots: readonly UOp[], storages: Iterable<Storage>
   return !roots.some((r) => mayHave(r, Ops.COPY) || mayHave(r, Ops.COLLECTIVE));
 }
 
+/** Where a node reads its sources: shards are gathered from where they are. */
+function readsOn(u: UOp): string | null {
+  if (u.op !== Ops.COLLECTIVE) return deviceOf(u);
+  const { kind, mesh } = argOf(u, Ops.COLLECTIVE);
+  return kind === "scatter" ? null : mesh.device;
+}
+
 /** For nodes that live nowhere (constants, indices, random bits): the device of what reads them. */
 export function devicesWanted(order: readonly UOp[]): Map<UOp, string> {
   const wanted = new Map<UOp, string>();
   for (let i = order.length - 1; i >= 0; i--) {
-    const { src } = order[i], device = deviceOf(order[i]) ?? wanted.get(order[i]);
+    const { src } = order[i], device = readsOn(order[i]) ?? wanted.get(order[i]);
     if (device === undefined) continue;
     for (let k = 0; k < src.length; k++) if (deviceOf(src[k]) === null) wanted.set(src[k], device);
   }
@@ -56,8 +63,8 @@ export function settleDevices(
   };
   const copy = (u: UOp, device: string): UOp => uop(Ops.COPY, u.dtype, [u], device);
   const settled = rebuildAll(now, (u, src) => {
-    const device = deviceOf(u) ?? wanted.get(u);
-    if (device === undefined || movedToDevice(u) !== undefined) return undefined;
+    const device = readsOn(u) ?? wanted.get(u), isMove = u.op !== Ops.COLLECTIVE && movedToDevice(u) !== undefined;
+    if (device === undefined || isMove) return undefined;
     return u.withSrc(src.map((s, i) => isElsewhere(u.src[i], device) ? copy(s, device) : s));
   });
   for (const [i, home] of homes) settled[i] = copy(settled[i], home);

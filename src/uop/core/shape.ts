@@ -97,7 +97,7 @@ function fill(root: UOp): void {
   }
 }
 
-/** Where a node puts what it reads from elsewhere: a COPY, a SHARD, a COLLECTIVE between devices. */
+/** Where a node puts what it reads from elsewhere: a COPY, a SHARD, a COLLECTIVE. */
 export function movedToDevice(u: UOp): string | undefined {
   switch (u.op) {
     case Ops.COPY:

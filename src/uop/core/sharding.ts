@@ -99,17 +99,17 @@ export type MoveKind = "allReduce" | "allGather" | "reduceScatter" | "allToAll" 
 export class CollectiveArg {
   /** Equal for equal records. */
   readonly hash: number;
-  /** A collective. @param op the ALU op that reduces; 0 where nothing is reduced @param device where it is to, if not where it is from */
+  /** A collective. @param op the ALU op that reduces; 0 where nothing is reduced @param device where it is to: the mesh, unless given */
   constructor(
     readonly kind: MoveKind,
     readonly mesh: MeshShape,
     readonly axes: readonly string[],
     readonly op: number = 0,
-    readonly device: string | undefined = undefined,
+    readonly device: string = mesh.device,
   ) {
     let h = mix(mix(mesh.hash, hashString(kind)), op);
     for (const a of axes) h = mix(h, hashString(a));
-    this.hash = device === undefined ? h : mix(h, hashString(device));
+    this.hash = mix(h, hashString(device));
   }
   /** Whether two records are equal. */
   same(o: object): boolean {

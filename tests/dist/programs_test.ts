@@ -1,0 +1,128 @@
+/**
+ * Programs as people write them on shards: values against one device, refusals whose advice is followed, and collectives of
+ * tensors that are divided.
+ */
+import assert from "node:assert/strict";
+import { Device, jit, nn, state, Tensor } from "../../mod.ts";
+import * as dist from "../../src/dist/dist.ts";
+import { assertClose } from "../support/assert.ts";
+
+Device.default = "JS";
+const devices = ["JS", "JS:1"], mesh = dist.Mesh.of({ data: 2 }, { devices });
+
+/** `t` with dimension `dim` divided. */
+function rows(t: Tensor, dim = 0): Tensor {
+  return t.shard(mesh, t.shape.map((_, i) => i === dim ? "data" : null));
+}
+
+/** The numbers 0 to n - 1 in memory of the default device. */
+function numbers(...shape: number[]): Tensor {
+  return Tensor.arange(shape.reduce((n, k) => n * k, 1)).reshape(shape).realize();
+}
+
+const CONSTANT: Readonly<Record<string, (x: Tensor) => Tensor>> = {
+  "zero times": (x) => x.mul(0),
+  "a number for all": (x) => x.mul(0).add(3),
+  "a sum over what is divided": (x) => x.mul(0).add(3).sum(0),
+  "a maximum over what is divided": (x) => x.mul(0).add(3).max(0),
+  "a sum over no elements": (x) => x.shrink([null, [1, 1]]).sum(1),
+  "a sum of no elements": (x) => x.shrink([null, [1, 1]]).sum(),
+  "no elements": (x) => x.shrink([null, [1, 1]]),
+};
+for (const [what, f] of Object.entries(CONSTANT)) {
+  Deno.test(`shards that become constants: ${what}`, async () => {
+    const x = numbers(5, 2), want = await f(x).tolist();
+    assert.deepEqual(await f(rows(x)).tolist(), want);
+    assert.deepEqual(await f(rows(x).realize()).tolist(), want);
+    const again = jit((t: Tensor) => f(t).realize());
+    for (let i = 0; i < 3; i++) assert.deepEqual(await again(rows(x).realize()).tolist(), want);
+  });
+}
+
+Deno.test("shards: of no elements there are no parts", async () => {
+  const none = Tensor.zeros([0, 3]);
+  assert.deepEqual(await rows(none).sum(0).tolist(), [0, 0, 0]);
+  assert.deepEqual(await rows(none).sum(1).tolist(), []);
+  assert.deepEqual(await rows(none, 1).sum(0).tolist(), [0, 0, 0]);
+});
+
+Deno.test("shards: a refusal inside of an op names the tensor that the program has, and its reshard works", async () => {
+  const x = numbers(4, 3).float(), whole = (t: Tensor) => t.reshard(mesh, t.shape.map(() => null));
+  assert.throws(() => rows(x).matmul(rows(x).T), /\.reshard\(mesh, \[null, null\]\) the float32\[4@data, 3\] that one/);
+  assert.deepEqual(await rows(x).matmul(whole(rows(x)).T).tolist(), await x.matmul(x.T).tolist());
+  const image = numbers(1, 1, 4, 4).float(), kernel = Tensor.ones([1, 1, 3, 3]);
+  assert.throws(
+    () => rows(image, 2).conv2d(kernel),
+    /\.reshard\(mesh, \[null, null, null, null\]\) the float32\[1, 1, 4@data, 4\] that it is made of first/,
+  );
+  assert.deepEqual(await whole(rows(image, 2)).conv2d(kernel).tolist(), await image.conv2d(kernel).tolist());
+});
+
+Deno.test("shards: what is on one device is told to go where the shards are, and that works", async () => {
+  const x = rows(numbers(4, 2)), bias = new Tensor([10, 20]), advice = /move one with \.to\("JS,JS:1"\), or divide it/;
+  assert.throws(() => x.add(bias), advice);
+  assert.throws(() => bias.add(x), advice);
+  const want = [[10, 21], [12, 23], [14, 25], [16, 27]];
+  assert.deepEqual(await x.add(bias.to("JS,JS:1")).tolist(), want);
+  assert.deepEqual(await bias.shard(mesh, [null]).add(x).tolist(), want);
+});
+
+/** Losses of four steps of a convolution and a layer by `make`'s optimizer, on a mesh where `put` is given. */
+async function losses(
+  make: (parameters: Tensor[]) => nn.optim.Optimizer,
+  put?: (model: object) => unknown,
+): Promise<number[]> {
+  Tensor.manualSeed(3);
+  const model = { conv: new nn.Conv2d(1, 4, 3), out: new nn.Linear(16, 4) };
+  let x = Tensor.randn([4, 1, 4, 4]).realize();
+  if (put !== undefined) {
+    put(model);
+    x = rows(x);
+  }
+  const optimizer = make(state.getParameters(model)), out: number[] = [];
+  for (let i = 0; i < 4; i++) {
+    const loss = Tensor.train(() => {
+      optimizer.zeroGrad();
+      const loss = model.out.call(model.conv.call(x).tanh().flatten(1)).square().mean().backward();
+      optimizer.step();
+      return loss;
+    });
+    out.push(await loss.item());
+  }
+  return out;
+}
+
+const OPTIMIZERS: Readonly<Record<string, (parameters: Tensor[]) => nn.optim.Optimizer>> = {
+  Muon: (p) => new nn.optim.Muon(p, { lr: 0.05 }),
+  LARS: (p) => new nn.optim.LARS(p, { lr: 0.05, nsSteps: 2 }),
+  LAMB: (p) => new nn.optim.LAMB(p, { lr: 0.05 }),
+};
+for (const [name, make] of Object.entries(OPTIMIZERS)) {
+  Deno.test(`place: ${name} takes the steps of one device`, async () => {
+    const want = await losses(make);
+    assertClose(await losses(make, (model) => state.place(model, mesh)), want);
+    assertClose(await losses(make, (model) => state.place(model, mesh, { shard: "data" })), want);
+  });
+}
+
+Deno.test("place: a list of devices is a mesh of one axis", async () => {
+  const model = state.place(new nn.Linear(3, 4), devices, { shard: "devices" });
+  assert.equal(model.weight.sharding, "float32[4@devices, 3]");
+  const x = Tensor.ones([2, 3]).shard(devices, { axis: 0 });
+  assertClose(
+    await model.call(x).tolist(),
+    await Tensor.ones([2, 3]).matmul(model.weight.to("JS").T)
+      .add(model.bias!.to("JS")).tolist(),
+  );
+  assert.throws(() => state.place(model, 3 as unknown as dist.Mesh), /takes a mesh, .* or a list of devices, not 3/);
+});
+
+Deno.test("collectives: a divided tensor is refused, and given whole as told", async () => {
+  await dist.init();
+  const x = rows(numbers(4).float());
+  await assert.rejects(
+    dist.allReduce(x),
+    /it is float32\[4@data\], of which each rank has a part: .*t\.reshard\(mesh, \[null\]\)/,
+  );
+  assert.deepEqual(await (await dist.allGather(x.reshard(mesh, [null]).to("JS"))).tolist(), [0, 1, 2, 3]);
+});
