@@ -26,10 +26,12 @@ const TEXTS = [
   "repetition-penalty",
   "seed",
 ];
-const args = parseArgs(Deno.args, { string: TEXTS, boolean: ["stats"] }) as Record<string, string | undefined> & {
-  _: string[];
-  stats: boolean;
-};
+const args = parseArgs(Deno.args, { string: TEXTS, boolean: ["stats"], strict: true }) as
+  & Record<string, string | undefined>
+  & {
+    _: string[];
+    stats: boolean;
+  };
 const number = (name: string): number | undefined => args[name] === undefined ? undefined : Number(args[name]);
 const path = args._[0] === undefined ? new URL("models/stories260K.gguf", import.meta.url) : String(args._[0]);
 const encoder = new TextEncoder();

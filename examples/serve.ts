@@ -12,8 +12,10 @@ import { parseArgs } from "@std/cli/parse-args";
 import { Device } from "../mod.ts";
 import { LanguageModel, serve } from "../src/llm/llm.ts";
 
+const ROUTES = "chat/completions, completions, embeddings, models, responses";
 const args = parseArgs(Deno.args, {
   string: ["port", "host", "device", "context", "key", "queue", "sequences", "speculate"],
+  strict: true,
 }) as
   & Record<string, string | undefined>
   & { _: string[] };
@@ -31,7 +33,7 @@ const server = serve(model, {
   ...args.queue === undefined ? {} : { queue: Number(args.queue) },
 });
 console.log(
-  `${model.name} on ${model.decoder.device}: ${server.url}/v1 (chat/completions, completions, models), Ctrl-C ends`,
+  `${model.name} on ${model.decoder.device}: ${server.url}/v1 (${ROUTES}), Ctrl-C ends`,
 );
 Deno.addSignalListener("SIGINT", async () => {
   await server.stop();

@@ -40,7 +40,15 @@ export { Metadata, TokenKind, type Vocabulary, vocabularyOf } from "./text/vocab
 export { EmbeddingModel } from "./use/embedding_model.ts";
 export { Encoder, type Pooling } from "./model/text_encoder.ts";
 export { type DecodeStep, decodeStep } from "./use/decode_step.ts";
-export type { Completion, DraftModel, FinishReason, GenerateOptions, Piece, Usage } from "./use/generation.ts";
+export type {
+  Completion,
+  CompletionToken,
+  DraftModel,
+  FinishReason,
+  GenerateOptions,
+  Piece,
+  Usage,
+} from "./use/generation.ts";
 export { LanguageModel, type LoadModelOptions, type Prompt } from "./use/language_model.ts";
 export { ModelServer, type RunningServer, serve, type ServeOptions } from "./use/model_server.ts";
 export { readHfFolder } from "./files/hf_folder.ts";

@@ -9,6 +9,8 @@ export interface ParseOptions {
   readonly string?: readonly string[];
   readonly boolean?: readonly string[];
   readonly default?: Readonly<Record<string, unknown>>;
+  /** Whether names that are not listed are errors. */
+  readonly strict?: boolean;
 }
 
 /** What is given, by name: text under names whose values stay text, true or false under flags; whatever else was given. */
@@ -17,6 +19,12 @@ export type ParsedArgs<O extends ParseOptions> =
   & { readonly [K in NonNullable<O["string"]>[number]]?: string }
   & { readonly [K in NonNullable<O["boolean"]>[number]]: boolean }
   & { readonly _: readonly string[] };
+
+function checkName(name: string, { string = [], boolean = [] }: ParseOptions): void {
+  if (string.includes(name) || boolean.includes(name.replace(/^no-/, ""))) return;
+  const known = [...string, ...boolean].map((n) => `--${n}`).join(" ");
+  throw new Error(`There is no option --${name}: known are ${known}`);
+}
 
 /** `--name value`, `--name=value`, `--flag` and `--no-flag` by name; others, and what follows `--`, in `_`. */
 export function parseArgs<const O extends ParseOptions>(args: readonly string[], options: O = {} as O): ParsedArgs<O> {
@@ -31,6 +39,7 @@ export function parseArgs<const O extends ParseOptions>(args: readonly string[],
       break;
     }
     const [, name, , text] = /^--([^=]+)(=(.*))?$/s.exec(args[i]) ?? [];
+    if (name !== undefined && options.strict) checkName(name, options);
     if (name === undefined) rest.push(args[i]);
     else if (text !== undefined) out[name] = options.boolean?.includes(name) ? text !== "false" : value(name, text);
     else if (options.boolean?.includes(name)) out[name] = true;

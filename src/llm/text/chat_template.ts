@@ -56,6 +56,14 @@ function loadJinja(): Promise<Jinja> {
   return loaded;
 }
 
+function checkMessages(messages: readonly ChatMessage[]): void {
+  const isMessage = (m: unknown) => typeof (m as ChatMessage | null)?.role === "string";
+  if (Array.isArray(messages) && messages.every(isMessage)) return;
+  throw new ArgumentError("render a conversation", {
+    reason: `messages are a list as [{ role: "user", content: "..." }]; give a text alone to generate or complete`,
+  });
+}
+
 /**
  * The text of a conversation. Without a template the contents stand one after the other.
  *
@@ -66,6 +74,7 @@ export async function renderChat(
   template: string | undefined,
   values: Readonly<Record<string, unknown>>,
 ): Promise<string> {
+  checkMessages(messages);
   if (template === undefined) return messages.map((m) => m.content).join("\n");
   const { Template } = await loadJinja();
   try {

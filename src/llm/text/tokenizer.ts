@@ -117,10 +117,13 @@ export class Tokenizer {
   }
 
   /** The text of ids, without control tokens; `special` shows those. */
-  decode(ids: readonly number[], options: { readonly special?: boolean } = {}): string {
+  decode(ids: readonly number[] | Int32Array, options: { readonly special?: boolean } = {}): string {
     checkOptions("decode tokens", options, ["special"]);
+    if (!Array.isArray(ids) && !(ids instanceof Int32Array)) {
+      throw new ArgumentError("decode tokens", { reason: `they must be a list of ids, not ${describe(ids)}` });
+    }
     const stream = this.stream(options);
-    return ids.map((id) => stream.push(id)).join("") + stream.end();
+    return Array.from(ids, (id) => stream.push(id)).join("") + stream.end();
   }
 
   /**

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Tokenizer } from "../text/tokenizer.ts";
-import { type Answer, logprobLists, logprobRows, type NumberedCall } from "./answers.ts";
+import { type Answer, lettersOf, logprobLists, logprobRows, type NumberedCall } from "./answers.ts";
 import type { Piece } from "./generation.ts";
 
 /** Of one kind of request. A choice is one of the texts that were asked for. */
@@ -64,6 +64,7 @@ export function chatForm(tokenizer: Tokenizer): AnswerForm {
 
 /** Of /v1/completions. */
 export function completionForm(tokenizer: Tokenizer): AnswerForm {
+  const letters: number[] = []; // that were given out in a stream, of each answer
   return {
     prefix: "cmpl",
     object: "text_completion",
@@ -71,10 +72,14 @@ export function completionForm(tokenizer: Tokenizer): AnswerForm {
     whole: (index, { text, pieces, finish }) => ({
       text,
       index,
-      logprobs: logprobLists(tokenizer, pieces),
+      logprobs: logprobLists(tokenizer, pieces, text.length - pieces.reduce((n, p) => n + p.text.length, 0)),
       finish_reason: finish,
     }),
-    part: (index, p) => ({ text: p.text, index, logprobs: logprobLists(tokenizer, [p]), finish_reason: null }),
+    part: (index, p) => {
+      const start = letters[index] ?? 0;
+      letters[index] = start + lettersOf(tokenizer, p);
+      return { text: p.text, index, logprobs: logprobLists(tokenizer, [p], start), finish_reason: null };
+    },
     call: () => [],
     last: (index, finish_reason) => ({ text: "", index, logprobs: null, finish_reason }),
   };

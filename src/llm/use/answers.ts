@@ -127,11 +127,15 @@ export function logprobRows(tokenizer: Tokenizer, pieces: readonly Piece[]): unk
   }));
   return { content, refusal: null };
 }
-/** Log probabilities as completions tell them. */
-export function logprobLists(tokenizer: Tokenizer, pieces: readonly Piece[]): unknown {
+/** How many letters tokens, or what was given out without one, stand for in the offsets of completions. */
+export function lettersOf(tokenizer: Tokenizer, { id, text }: Piece): number {
+  return (id === undefined ? text : tokenText(tokenizer, id).token).length;
+}
+/** Log probabilities as completions tell them, of pieces behind so many letters of the text. */
+export function logprobLists(tokenizer: Tokenizer, pieces: readonly Piece[], start: number): unknown {
   const rows = withLogprobs(pieces), text = (id: number) => tokenText(tokenizer, id).token;
   if (rows.length === 0) return null;
-  let at = 0;
+  let at = start;
   return {
     tokens: rows.map((r) => text(r.id)),
     token_logprobs: rows.map((r) => finite(r.logprobs.own)),

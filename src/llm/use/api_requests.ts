@@ -201,5 +201,10 @@ export function completionRequest(body: Body, vocabulary: number): CompletionReq
   const prompts = promptsOf(given(body, "prompt") ?? "", "prompt", vocabulary);
   const common = commonOf(body, vocabulary, 16), logprobs = wholeOf(body, "logprobs", 0, 20);
   const options = logprobs === undefined ? common.options : { ...common.options, logprobs };
-  return { ...common, options, prompts, echo: flagOf(body, "echo") };
+  if ((given(body, "suffix") ?? "") !== "") throw wrong("suffix", "is not supported: texts are only gone on with");
+  const echo = flagOf(body, "echo");
+  if (echo && logprobs !== undefined && options.maxTokens === 0) {
+    throw wrong("logprobs", "are of tokens that are written, not of those of the prompt: 'max_tokens' must be above 0");
+  }
+  return { ...common, options, prompts, echo };
 }

@@ -33,7 +33,7 @@ export function toolsOf(x: unknown, flat = false): readonly Tool[] {
       function: {
         name,
         description: (description ?? "") as string,
-        parameters: parameters ?? { type: "object", properties: {} },
+        parameters: parameters ?? { type: "object", properties: {}, additionalProperties: false },
       },
     };
   });

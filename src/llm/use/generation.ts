@@ -77,10 +77,20 @@ export interface Usage {
   readonly completionMs: number;
 }
 
+/** A token of an answer. */
+export interface CompletionToken {
+  /** Its number. */
+  readonly id: number;
+  /** Where they were asked for. */
+  readonly logprobs: TokenLogprobs | undefined;
+}
+
 /** A whole answer. */
 export interface Completion extends Usage {
   /** All pieces. */
   readonly text: string;
+  /** The tokens that were generated, with their log probabilities where those were asked for. */
+  readonly tokens: readonly CompletionToken[];
 }
 
 /** The texts that end an answer. @throws {ArgumentError} for what is none */

@@ -25,6 +25,7 @@ import { Metadata, vocabularyOf } from "../text/vocabulary.ts";
 import { Constraints } from "./constraints.ts";
 import {
   type Completion,
+  type CompletionToken,
   type FinishReason,
   GENERATE_OPTIONS,
   type GenerateOptions,
@@ -50,7 +51,7 @@ export interface LoadModelOptions {
 const POOLINGS: readonly (Pooling | undefined)[] = [undefined, "mean", "first", "last"];
 
 /** A text, or the ids of its tokens. */
-export type Prompt = string | readonly number[];
+export type Prompt = string | readonly number[] | Int32Array;
 
 /** A model that was loaded. What a call has in common with earlier ones is not computed again. */
 export class LanguageModel {
@@ -113,13 +114,13 @@ export class LanguageModel {
   /** The ids of a prompt: text is encoded with the token that sequences begin with. */
   promptIds(prompt: Prompt): readonly number[] {
     if (typeof prompt === "string") return this.tokenizer.encode(prompt);
-    const n = this.decoder.vocabulary;
-    if (!Array.isArray(prompt) || !prompt.every((id) => Number.isInteger(id) && id >= 0 && id < n)) {
+    const n = this.decoder.vocabulary, ids = prompt instanceof Int32Array ? [...prompt] : prompt;
+    if (!Array.isArray(ids) || !ids.every((id) => Number.isInteger(id) && id >= 0 && id < n)) {
       throw new ArgumentError("generate a text", {
         reason: `the prompt is no text, and no list of tokens from 0 to ${n - 1}`,
       });
     }
-    return prompt as readonly number[];
+    return ids as readonly number[];
   }
 
   /** What templates are told of the vocabulary. */
@@ -252,11 +253,13 @@ export class LanguageModel {
   /** A whole text. */
   async complete(prompt: Prompt, options: GenerateOptions = {}): Promise<Completion> {
     const pieces = this.generate(prompt, options);
+    const tokens: CompletionToken[] = [];
     let text = "";
     for (;;) {
       const { done, value } = await pieces.next();
-      if (done) return { ...value, text };
+      if (done) return { ...value, text, tokens };
       text += value.text;
+      if (value.id !== undefined) tokens.push({ id: value.id, logprobs: value.logprobs });
     }
   }
 
