@@ -5,6 +5,7 @@
  * @module
  */
 import type { DType } from "../../dtype/dtype.ts";
+import { findPower } from "../../tensor/nodes/power.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import { sameArg } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
@@ -51,7 +52,6 @@ const OF_FLOATS: readonly Row[] = [
   ["Reciprocal", (x) => x.reciprocal()],
   ["IsNaN", (x) => x.isnan()],
   ["IsInf", (x) => x.isinf()],
-  ["Pow", (x, y) => x.pow(y)],
 ];
 /** Functions of all numbers with a sign. */
 const OF_SIGNED: readonly Row[] = [
@@ -108,6 +108,8 @@ function unify(form: Form, node: UOp, isKnown: (u: UOp) => boolean): UOp[] | und
 
 /** The largest function that a node is, if any. `isKnown` says of a constant that it is the same for all sizes. */
 export function findFunction(node: UOp, isKnown: (u: UOp) => boolean): FoundFunction | undefined {
+  const power = findPower(node);
+  if (power !== undefined) return { op: "Pow", attributes: {}, inputs: power };
   const dtypes = new Set([node.dtype, ...node.src.map((s) => s.dtype)]);
   for (const dtype of dtypes) {
     for (const form of formsOf(dtype)) {

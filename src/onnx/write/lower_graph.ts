@@ -98,11 +98,14 @@ class Lowering {
   private planOf(u: UOp): Plan {
     if (this.isFolded(u)) return { kind: "constant", needs: [] };
     if (this.given.has(u) || u.src.length === 0) return { kind: "node", needs: [] };
+    const isKnown = (c: UOp): boolean => this.t.twins.get(c)?.every((v) => v === c) ?? true;
+    // a value whose gradient is given may be a function as a whole
+    const whole = u.op === Ops.CHECKPOINT ? findFunction(u, isKnown) : undefined;
+    if (whole !== undefined) return { kind: "function", found: whole, needs: whole.inputs };
     if (u.op === Ops.CHECKPOINT || isSame(u.op)) return { kind: "node", needs: [u.src[0]] };
     if (WHAT[u.op] !== undefined) throw this.refused(u, WHAT[u.op]);
     const found = findLinear(this.t, u) ?? findStructure(this.t, u) ?? findContraction(this.t, u);
     if (found !== undefined) return { kind: "structure", found, needs: found.inputs.map((i) => i.node) };
-    const isKnown = (c: UOp): boolean => this.t.twins.get(c)?.every((v) => v === c) ?? true;
     const fn = isAlu(u.op) ? findFunction(u, isKnown) : undefined;
     if (fn !== undefined) return { kind: "function", found: fn, needs: fn.inputs };
     return { kind: "node", needs: u.src };

@@ -78,6 +78,11 @@ export function powNode(base: UOp, exponent: UOp): UOp {
   return withGradient(power(base, exponent), [base, exponent], POWER);
 }
 
+/** The base and the exponent where a node is a power, other than one that is a few products or a root. */
+export function findPower(u: UOp): [base: UOp, exponent: UOp] | undefined {
+  return u.arg === POWER || u.arg === CONSTANT_POWER ? [u.src[1], u.src[2]] : undefined;
+}
+
 /** The value of a power. */
 function power(base: UOp, exponent: UOp): UOp {
   const d = base.dtype, c = (v: number) => floatConst(v, d), a = base.mul(signOf(base));
