@@ -6,8 +6,9 @@
  */
 import "../../mod.ts"; // it registers the devices
 import { hostFiles, NO_FILES } from "../device/host_files.ts";
+import { pathOf } from "../state/source.ts";
 import { writeFile } from "../state/write.ts";
-import { checkBoolean, checkFunction, checkOptions, describe } from "../helpers/options.ts";
+import { type Callable, checkBoolean, checkCallable, checkOptions, describe } from "../helpers/options.ts";
 import { ArgumentError, ExportError } from "../helpers/errors.ts";
 import { cCaps, type CForm, type CStyle } from "./c_kernels.ts";
 import { type ExportFiles, writeC } from "./c_export.ts";
@@ -19,6 +20,7 @@ import { wasmWriter, writeDeno, writeWasm } from "./wasm_export.ts";
 import type { Capabilities } from "../renderer/renderer.ts";
 
 export { ExportError } from "../helpers/errors.ts";
+export type { Callable } from "../helpers/options.ts";
 export type {
   ExportPlan,
   PlanArray,
@@ -45,7 +47,7 @@ export interface ExportOptions {
   readonly vector?: number;
   /** A page: whether all of it, weights and shaders too, is one HTML file that opens without a server. Default false. */
   readonly single?: boolean;
-  /** Whatever has the weights inside, as a model: they are called as in its state dict. */
+  /** Whatever has the weights inside: they are called as in its state dict. That of a model is the model unless given. */
   readonly weights?: unknown;
   /** What files and functions are called: letters, digits and underscores. Default "model". */
   readonly name?: string;
@@ -82,16 +84,16 @@ export class Exported {
     });
   }
 
-  /** Writes the files into a folder, which is made. @throws {ExportError} where the runtime has no files */
-  async write(folder: string): Promise<string[]> {
-    const files = hostFiles();
+  /** Writes the files into a folder, which is made, and gives their paths. @throws {ExportError} where the runtime has no files */
+  async write(folder: string | URL): Promise<string[]> {
+    const into = pathOf("write an export", folder).replace(/\/$/, ""), files = hostFiles();
     if (files === undefined) {
       throw new ExportError("write an export", { reason: `${NO_FILES}; take them from its \`files\`` });
     }
-    await files.mkdir(folder, { recursive: true });
+    await files.mkdir(into, { recursive: true });
     const paths: string[] = [];
     for (const [name, content] of this.files) {
-      const path = `${folder.replace(/\/$/, "")}/${name}`;
+      const path = `${into}/${name}`;
       const bytes = typeof content === "string" ? new TextEncoder().encode(content) : content;
       await writeFile(path, async (put) => await put(bytes));
       paths.push(path);
@@ -111,7 +113,7 @@ function oneOf<T>(action: string, name: string, value: unknown, list: readonly T
 }
 
 /**
- * Writes a function of tensors down as a program of its own. The function is called three times with these arguments, as a
+ * Writes a function of tensors, or a model by its method `call`, down as a program of its own. The function is called three times with these arguments, as a
  * function under `jit` is; tensors that it closes over are weights, those that it assigns to are state, which begins with
  * what it is after two calls. Arguments that are bound variables are arguments of the program.
  *
@@ -133,12 +135,14 @@ function oneOf<T>(action: string, name: string, value: unknown, list: readonly T
  * several devices, or takes a size that is not bound
  */
 export async function exportModel(
-  f: (...args: never[]) => unknown,
+  model: Callable,
   args: readonly unknown[],
   options: ExportOptions = {},
 ): Promise<Exported> {
-  const action = "export a function", { name = "model", weights } = checkOptions(action, options, KNOWN);
-  checkFunction(action, "f", f);
+  const action = "export a function",
+    f = checkCallable(action, "f", model),
+    checked = checkOptions(action, options, KNOWN);
+  const { name = "model", weights = typeof model === "object" ? model : undefined } = checked;
   if (!Array.isArray(args)) {
     throw new ArgumentError(action, { reason: `args must be a list of the arguments, not ${describe(args)}` });
   }

@@ -85,6 +85,16 @@ function shown(plan: ExportPlan): [name: string, array: string, size: number][] 
   );
 }
 
+/** What loaders take for an input, also nested lists, as text; of symbolic sizes there may be fewer numbers. */
+export function takenText(plan: ExportPlan): string {
+  const fits = plan.variables.length > 0 ? "<=" : "===";
+  return `const taken = (name, size, x) => {
+  if (Array.isArray(x)) x = x.flat(1 / 0);
+  if (!(x.length ${fits} size)) throw new RangeError(\`\${name} takes \${size} numbers, not \${x.length}\`);
+  return x;
+};`;
+}
+
 /** The loader: an ES module without imports. */
 export function wasmLoader(plan: ExportPlan): string {
   const { name, variables } = plan, inputs = arraysOf(plan, "input").map(([, a]) => a.name);
@@ -97,6 +107,7 @@ export function wasmLoader(plan: ExportPlan): string {
   return [
     `// @ts-self-types="./${name}.d.ts"`,
     `const get = async (x) => typeof x === "string" || x instanceof URL ? (await fetch(x)).arrayBuffer() : x;`,
+    ...(inputs.length > 0 ? [takenText(plan)] : []),
     `/** Both as bytes, or by URL; without them, the files beside this one. */`,
     `export async function load(wasm = new URL("./${name}.wasm", import.meta.url)${
       hasWeights ? `, weights = new URL("./${name}.bin", import.meta.url)` : ""
@@ -111,7 +122,7 @@ export function wasmLoader(plan: ExportPlan): string {
       ? ["    seed(s, n = 0n) { new BigUint64Array(b, e.counter.value, 2).set([BigInt(n), BigInt(s)]); },"]
       : []),
     `    run(${parameters.join(", ")}) {`,
-    ...inputs.map((n) => `      if (${n} && ${n} !== m.${n}) m.${n}.set(${n});`),
+    ...inputs.map((n) => `      if (${n} && ${n} !== m.${n}) m.${n}.set(taken("${n}", m.${n}.length, ${n}));`),
     ...(variables.length > 0
       ? [
         `      if (${call}) throw new RangeError("sizes: ${

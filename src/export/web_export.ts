@@ -19,7 +19,7 @@ import { toposort } from "../uop/core/uop.ts";
 import type { ExportFiles } from "./c_export.ts";
 import { arraysOf, type ExportPlan, placesOf, type PlanPart, type PlanScalar } from "./export_plan.ts";
 import { gridExpression } from "./grid_expression.ts";
-import { jsArray, writeWasm } from "./wasm_export.ts";
+import { jsArray, takenText, writeWasm } from "./wasm_export.ts";
 
 /** Buffers are multiples of a vector; bindings begin at multiples of 256. */
 const GRAIN = 16, BINDING = 256;
@@ -150,6 +150,7 @@ ${shaders.join("\n")}
 ];
 const BUFFERS = ${JSON.stringify(memory.buffers)};
 const lo = (x) => Number(BigInt.asUintN(32, x));
+${inputs.length > 0 ? takenText(plan) : ""}
 /** weights: their bytes; device: a GPUDevice, or null for WebAssembly. */
 export async function load(weights, device) {
 ${hasWeights ? `  weights ??= await (await fetch(new URL("./${name}.bin", import.meta.url))).arrayBuffer();` : ""}
@@ -181,7 +182,9 @@ ${
       `    if (!(${v.name} >= ${v.min} && ${v.name} <= ${v.max})) throw new RangeError("${v.name} is from ${v.min} to ${v.max}");\n`
     ).join("")
   }${
-    inputs.map(([n, a]) => `    if (${a.name}) write(${slot(n)}, ${a.name});\n`).join("")
+    inputs.map(([n, a]) =>
+      `    if (${a.name}) write(${slot(n)}, ${jsArray(a.dtype)}.from(taken("${a.name}", ${a.size}, ${a.name})));\n`
+    ).join("")
   }    const encoder = device.createCommandEncoder();
     let pass, step = 0;
     const c = (to, toAt, from, fromAt, n) => {

@@ -109,6 +109,15 @@ export function checkFunction<F>(action: string, name: string, value: F): F {
   throw new ArgumentError(action, { reason: `${name} must be a function, not the class ${value.name}` });
 }
 
+/** What computes: a function, or a model, whose method `call` is one. */
+export type Callable = ((...args: never[]) => unknown) | { call(...args: never[]): unknown };
+
+/** The function that something is, or has as `call`. @throws {ArgumentError} for anything else */
+export function checkCallable(action: string, name: string, value: Callable): (...args: never[]) => unknown {
+  const isModel = typeof value === "object" && value !== null && typeof value.call === "function";
+  return isModel ? value.call.bind(value) : checkFunction(action, name, value as (...args: never[]) => unknown);
+}
+
 /** The value, if it is a number, boolean or bigint. @throws {ArgumentError} */
 export function checkScalar(action: string, name: string, value: unknown): number | boolean | bigint {
   if (typeof value === "number" || typeof value === "boolean" || typeof value === "bigint") return value;

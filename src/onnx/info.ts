@@ -4,7 +4,6 @@
  *
  * @module
  */
-import { checkOptions } from "../helpers/options.ts";
 import { allNodes, checkModel } from "./graph/check.ts";
 import { modelBytes, type OnnxPort, portOf } from "./model.ts";
 import { findOperator } from "./ops/operators.ts";
@@ -42,8 +41,7 @@ function portText({ name, type, shape, kind }: OnnxPort): string {
  *
  * @throws {FormatError} for what is no ONNX model
  */
-export async function info(from: string | URL | Uint8Array): Promise<OnnxInfo> {
-  checkOptions("tell about an ONNX model", {}, []);
+export async function info(from: string | URL | Uint8Array | ArrayBuffer): Promise<OnnxInfo> {
   const [bytes, file] = await modelBytes("tell about an ONNX model", from), model = readModel(bytes, file);
   checkModel(model, faultOf(file));
   const counts = new Map<string, number>(), missing = new Set<string>();

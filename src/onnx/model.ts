@@ -8,7 +8,7 @@ import { type DeviceName, getDevice } from "../device/device.ts";
 import { dtypes } from "../dtype/dtype.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
 import { checkBoolean, checkOptions, describe, isPlain } from "../helpers/options.ts";
-import { checkBytes, pathOf, placeOf, withSource } from "../state/source.ts";
+import { pathOf, placeOf, withSource } from "../state/source.ts";
 import { Tensor } from "../tensor/tensor.ts";
 import { deviceOf } from "../uop/core/shape.ts";
 import { checkModel } from "./graph/check.ts";
@@ -233,8 +233,12 @@ function checkSizes(port: OnnxPort, shape: readonly number[], names: Map<string,
 }
 
 /** The bytes of a model, and what its errors call it. */
-export async function modelBytes(action: string, from: string | URL | Uint8Array): Promise<[Uint8Array, string]> {
-  if (from instanceof Uint8Array) return [checkBytes(action, from), "the model"];
+export async function modelBytes(
+  action: string,
+  from: string | URL | Uint8Array | ArrayBuffer,
+): Promise<[Uint8Array, string]> {
+  if (from instanceof ArrayBuffer) from = new Uint8Array(from);
+  if (from instanceof Uint8Array) return [from, "model in memory"];
   const path = pathOf(action, from);
   return [await withSource(path, { device: "DISK" as DeviceName }, (s) => s.read(0, s.size)), path];
 }
@@ -283,21 +287,26 @@ async function externalData(model: ModelProto, path: string, bad: Fault): Promis
  * is in docs/onnx.md. Data outside of the model is read from its own folder only.
  *
  * ```ts ignore
- * import { onnx } from "./src/onnx/onnx.ts";
+ * import * as onnx from "./src/onnx/onnx.ts";
  * const model = await onnx.load("model.onnx");
  * const { y } = model.call({ x: Tensor.rand([1, 3, 224, 224]) });
  * ```
  *
  * @throws {FormatError} for a file that is no ONNX model, or one whose parts do not fit: with the node's name
  */
-export async function load(from: string | URL | Uint8Array, options: LoadOptions = {}): Promise<OnnxModel> {
+export async function load(
+  from: string | URL | Uint8Array | ArrayBuffer,
+  options: LoadOptions = {},
+): Promise<OnnxModel> {
   const action = "load an ONNX model";
   checkOptions(action, options, ["device", "requiresGrad"]);
   const device = placeOf(options), trained = checkBoolean(action, "requiresGrad", options.requiresGrad ?? false);
   const [bytes, file] = await modelBytes(action, from), bad = faultOf(file), model = readModel(bytes, file);
   checkModel(model, bad);
   getDevice(device);
-  const external = from instanceof Uint8Array ? undefined : await externalData(model, file, bad);
+  const external = typeof from !== "string" && !(from instanceof URL)
+    ? undefined
+    : await externalData(model, file, bad);
   const machine: Machine = { model, device, lookup: findOperator, bad, external, trained, weights: new Map() };
   for (const t of model.graph.initializers) {
     const v = weightOf(machine, t);

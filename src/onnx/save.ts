@@ -7,7 +7,7 @@
 import { bufferOf } from "../device/buffer.ts";
 import type { Buffer } from "../device/buffer.ts";
 import { ArgumentError, ExportError } from "../helpers/errors.ts";
-import { checkFunction, checkOptions, describe, isPlain } from "../helpers/options.ts";
+import { type Callable, checkCallable, checkOptions, describe, isPlain } from "../helpers/options.ts";
 import { getStateDict } from "../state/state_dict.ts";
 import { pathOf } from "../state/source.ts";
 import { writeFile } from "../state/write.ts";
@@ -26,7 +26,7 @@ export interface SaveOptions {
   readonly outputs?: readonly string[];
   /** Axes whose sizes are free: `{ x: { 0: "batch" } }`. */
   readonly dynamic?: Dynamic;
-  /** Whatever has the weights inside, as a model: they are called as in its state dict. */
+  /** Whatever has the weights inside: they are called as in its state dict. That of a model is the model unless given. */
   readonly weights?: unknown;
   /** What the graph is called. Default "model". */
   readonly name?: string;
@@ -71,16 +71,17 @@ function checkSaveOptions(action: string, options: SaveOptions): SaveOptions {
 
 async function made(
   action: string,
-  f: (...args: never[]) => unknown,
+  model: Callable,
   args: readonly unknown[],
   options: SaveOptions,
   external: string | undefined,
 ): Promise<ModelBytes> {
-  checkFunction(action, "f", f);
+  const f = checkCallable(action, "f", model);
   if (!Array.isArray(args)) {
     throw new ArgumentError(action, { reason: `args must be a list of the arguments, not ${describe(args)}` });
   }
-  const { weights, name = "model", ...rest } = checkSaveOptions(action, options);
+  const own = typeof model === "object" ? model : undefined;
+  const { weights = own, name = "model", ...rest } = checkSaveOptions(action, options);
   if (f.constructor.name === "AsyncFunction") {
     throw new ExportError(action, { reason: "it is async: a graph computes all that it gives, and reads nothing" });
   }
@@ -96,7 +97,8 @@ async function made(
 }
 
 /**
- * The bytes of the ONNX model (version 21 of the operators) that a function of tensors is. The function is called with
+ * The bytes of the ONNX model (version 21 of the operators) that a function of tensors is, or a model by its method
+ * `call`, whose weights are then called as in its state dict. The function is called with
  * tensors of the shapes and dtypes of `args`, once and once more for each dynamic axis, and nothing of it is run.
  *
  * ```ts
@@ -115,11 +117,12 @@ async function made(
  * numbers or assigns, for an op that ONNX has no form for, and for a dynamic axis on which the computation depends
  */
 export async function toBytes(
-  f: (...args: never[]) => unknown,
+  f: Callable,
   args: readonly unknown[],
   options: SaveOptions = {},
 ): Promise<Uint8Array<ArrayBuffer>> {
-  return (await made("export a function to ONNX", f, args, options, undefined)).model;
+  const { model } = await made("export a function to ONNX", f, args, options, undefined);
+  return model.length === model.buffer.byteLength ? model : model.slice(); // who takes its buffer gets no more
 }
 
 /**
@@ -128,7 +131,7 @@ export async function toBytes(
  * @throws {FormatError} for a path that cannot be written, and as {@linkcode toBytes}
  */
 export async function save(
-  f: (...args: never[]) => unknown,
+  f: Callable,
   args: readonly unknown[],
   path: string | URL,
   options: SaveOptions = {},

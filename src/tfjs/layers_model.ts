@@ -26,7 +26,7 @@ export interface LayersSource {
   /** The text of `model.json`, or what it parses to. */
   readonly model: unknown;
   /** Bytes of weight files. */
-  readonly files: Readonly<Record<string, Uint8Array>>;
+  readonly files: Readonly<Record<string, Uint8Array | ArrayBuffer>>;
 }
 /** An input of a model. */
 export interface LayersInput {
@@ -229,7 +229,7 @@ export async function loadLayersModel(
   if (!isPlain(custom) || !Object.values(custom).every((f) => typeof f === "function")) {
     throw new ArgumentError(action, { reason: `layers must be functions by class, not ${describe(custom)}` });
   }
-  const file = isMemory ? "the model" : pathOf(action, from as string | URL);
+  const file = isMemory ? "in memory" : pathOf(action, from as string | URL);
   const bad: Fault = (reason) => new FormatError("read the layers model", { file, reason });
   let json: unknown = isMemory ? (from as LayersSource).model : new TextDecoder().decode(await bytesAt(file));
   if (typeof json === "string") {
@@ -239,7 +239,9 @@ export async function loadLayersModel(
       throw bad(`it is no JSON: ${(error as Error).message}`);
     }
   }
-  const { modelTopology, weightsManifest } = recordOf(json, "it", bad), paths = weightFiles(weightsManifest, bad);
+  const { format, modelTopology, weightsManifest } = recordOf(json, "it", bad),
+    paths = weightFiles(weightsManifest, bad);
+  if (format === "graph-model") throw bad("it is a graph model, and layers models alone are read: convert it to ONNX");
   const { layers, inputs, outputs } = graphOf(modelTopology, bad);
   const unknown = layers.find((l) => !Object.hasOwn(custom, l.type) && !Object.hasOwn(KERAS_LAYERS, l.type));
   if (unknown !== undefined) {
@@ -252,6 +254,7 @@ export async function loadLayersModel(
   for (const path of paths) {
     const bytes = isMemory ? (from as LayersSource).files?.[path] : await bytesAt(folder + path);
     if (bytes instanceof Uint8Array) files.set(path, bytes);
+    else if (bytes instanceof ArrayBuffer) files.set(path, new Uint8Array(bytes));
   }
   getDevice(device);
   const weights = readWeights(weightsManifest, files, device, bad);

@@ -50,6 +50,7 @@ text, within 2e-5 of onnxruntime.
 
 \`\`\`ts ignore
 const net = new nn.Linear(4, 2);
+await onnx.save(net, [Tensor.zeros([1, 4])], "net0.onnx"); // a model by its method call
 await onnx.save((x: Tensor) => net.call(x).softmax(), [Tensor.zeros([1, 4])], "net.onnx", {
   weights: net, // initializers are called as in its state dict
   dynamic: { x: { 0: "batch" } }, // axes whose sizes are free, by input
