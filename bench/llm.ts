@@ -156,6 +156,7 @@ async function main(): Promise<void> {
   const args = parseArgs(Deno.args, {
     string: ["synthetic", "device", "prompt", "tokens", "runs", "context", "cache"],
     boolean: ["json"],
+    strict: true,
   });
   const device = args.device ?? Device.default,
     options: LoadModelOptions = {

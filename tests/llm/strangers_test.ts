@@ -1,7 +1,7 @@
 /** What people who come from other libraries try first: forms that work, and errors that say what does. */
 import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import "../../mod.ts";
-import { LanguageModel, ModelServer } from "../../src/llm/llm.ts";
+import { encodeGguf, LanguageModel, ModelServer, quantizeModel } from "../../src/llm/llm.ts";
 
 const FILE = new URL("../../examples/models/stories260K.gguf", import.meta.url);
 const model = await LanguageModel.load(FILE, { device: "WASM", context: 512 });
@@ -82,4 +82,13 @@ Deno.test("strangers: options that the programs do not know are refused", async 
     assert(code !== 0);
     assertStringIncludes(new TextDecoder().decode(stderr), "There is no option --propmt: known are");
   }
+});
+
+Deno.test("strangers: every mix that an error names can be written", async () => {
+  const file = model.decoder.file();
+  const error = assertThrows(() => quantizeModel(file, "Q9" as "F16"), Error, "known are ");
+  const names = error.message.split("known are ")[1].split(", ");
+  assert(names.length > 8);
+  for (const name of names) quantizeModel(file, name as "F16");
+  for (const name of ["F16", "BF16"]) assert((await encodeGguf(quantizeModel(file, name as "F16"))).length > 500_000);
 });

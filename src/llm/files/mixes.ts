@@ -75,7 +75,7 @@ function fitting(format: FormatName, row: number): FormatName {
 export function formatsOf(mix: MixName, shapes: ReadonlyMap<string, readonly number[]>): Map<string, FormatName> {
   const known = MIXES[mix] ?? (BLOCK_FORMATS.has(mix) ? { base: mix as FormatName } : undefined);
   if (known === undefined) {
-    const names = [...Object.keys(MIXES), ...BLOCK_FORMATS.keys()].join(", ");
+    const names = [...Object.keys(MIXES), "F32", "F16", "BF16", ...QUANTIZED].join(", ");
     throw new ArgumentError("quantize a model", {
       reason: `the mix "${String(mix)}" is not known; known are ${names}`,
     });
