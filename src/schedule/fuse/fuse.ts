@@ -233,6 +233,7 @@ class Fuser extends ContextWalk {
   /** By kernel: the product that it computes in tiles, and those of which its results may be made. */
   private readonly products = new Map<UOp, UOp>();
   private readonly tiled = new Map<UOp, readonly UOp[]>();
+  private readonly decided: (readonly [c: Case, then: Decision, name: string])[] = [];
 
   constructor(
     order: readonly UOp[],
@@ -247,11 +248,19 @@ class Fuser extends ContextWalk {
     let i = 0;
     while (!table[i].when(c, this)) i++;
     const { then, name } = table[i];
-    if (isRecording()) noteChange(`${then}: ${name}`, u);
-    if (wantsNotes()) tellDecision(c, then, name);
+    if (isRecording() || wantsNotes()) this.decided.push([c, then, name]);
     if (then === "realize") this.realized.add(u);
     else if (isTiledProduct(u)) { for (const { kernel } of list) this.products.set(kernel, u); }
     return then === "keep row" ? this.keepRow(u, list[0], c.rows!.axes) : undefined;
+  }
+
+  /** Notes what was decided: of the last plan alone, when it is known to be that. */
+  tell(): this {
+    for (const [c, then, name] of this.decided) {
+      if (isRecording()) noteChange(`${then}: ${name}`, c.u);
+      if (wantsNotes()) tellDecision(c, then, name);
+    }
+    return this;
   }
 
   /** Sets of indices at which a node may be read: where there are copies of the body anyway, two for each. */
@@ -600,7 +609,7 @@ export function planFusion(
     fuser.measure();
     fuser.run();
     const kept = fuser.keptReduces(start);
-    if (--left === 0 || (kept.length === 0 && !fuser.cutBodies())) return fuser;
+    if (--left === 0 || (kept.length === 0 && !fuser.cutBodies())) return fuser.tell();
     start = kept.length > 0 ? new Set([...start, ...kept]) : fuser.realized; // the cuts too
   }
 }
