@@ -239,7 +239,7 @@ async function declare(into: string): Promise<void> {
       seen.add(file);
       const here = file.replace(/\.ts$/, ".d.ts"), text = await Deno.readTextFile(`${whole}/${here}`);
       // examples in comments import nothing
-      const out = text.replace(/\/\*[\s\S]*?\*\/|((?:from|import\() ?")(\.[^"]+)\.ts"/g, (all, before, to) => {
+      const out = text.replace(/\/\*[\s\S]*?\*\/|((?:from|import\(?) ?")(\.[^"]+)\.ts"/g, (all, before, to) => {
         if (before === undefined) return all;
         wanted.push(new URL(`${to}.ts`, `file:///${file}`).pathname.slice(1));
         return `${before}${to}.js"`;
