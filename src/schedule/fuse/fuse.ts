@@ -10,22 +10,24 @@ import { cacheShare, hasLoopCache, ROW_BYTES, TILE_SHARE } from "../../renderer/
 import { argOf, AxisKind, reduceOf } from "../../uop/core/args.ts";
 import { numelOf } from "../../uop/core/build_movement.ts";
 import { wantsNotes } from "../../uop/core/notes.ts";
-import { isAlu, isMovement, opName, Ops } from "../../uop/core/ops.ts";
+import { isAlu, isMovement, Ops } from "../../uop/core/ops.ts";
 import { iterationsOf } from "../../uop/core/ranges.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { range, toposort, type UOp } from "../../uop/core/uop.ts";
 import { dependence, isLoop, isOutputOnly, outputDependence, sourceIndex } from "../../uop/graph/movement_index.ts";
-import { isRecording, note, noteChange } from "../../uop/rewrite/rewrite.ts";
+import { isRecording, noteChange } from "../../uop/rewrite/rewrite.ts";
 import { MAX_LOOKED_AT } from "./cascade.ts";
 import { type Context, ContextWalk, type Facts, MOST_COPIES, MOST_KEPT, OUTPUT_RANGES } from "./contexts.ts";
 import {
   type ChainPlan,
+  type Decision,
   type FusionCaps,
   type FusionPlan,
   isLeaf,
   MIN_RESULTS,
   NO_CHAINS,
   outputRanges,
+  tellDecision,
 } from "./fusion_plan.ts";
 import {
   elementsBelow,
@@ -126,9 +128,6 @@ interface Rows {
   readonly outer: number[];
 }
 
-/** What becomes of a node: a buffer, a row that its kernel keeps, or neither. */
-type Decision = "realize" | "keep row" | "in place";
-
 /** A row of a table: the first one that holds decides. */
 interface Reason {
   readonly name: string;
@@ -210,23 +209,6 @@ const REDUCING: readonly Reason[] = [
   { name: "a row that its kernel keeps", when: () => true, then: "keep row" },
 ];
 
-const DECISIONS: Readonly<Record<Decision, string>> = {
-  realize: "is kept in memory",
-  "keep row": "is kept as rows of its kernel",
-  "in place": "is computed where it is read",
-};
-
-/** Notes what was decided of a node; not of elementwise work with one reader, which goes without saying. */
-function tellDecision({ u, list, repeats, isReduce, facts: { cost } }: Case, then: Decision, name: string): void {
-  if (then === "in place" && list.length < 2 && repeats <= 1 && !isReduce) return;
-  const op = isReduce ? reduceOf(u).op : u.op, reduced: Readonly<Record<number, string>> = { [Ops.ADD]: "sum" };
-  const what = (isReduce ? reduced[op] : undefined) ?? opName[op].toLowerCase();
-  const kernels = new Set(list.map((c) => c.kernel)).size;
-  const readers = kernels > 1 ? `${kernels} kernels` : list.length > 1 ? `${list.length} places` : "one place";
-  const numbers = { kernels, places: list.length, repeats, cost };
-  note(then === "realize" ? "missed" : "passed", u, `${what} ${DECISIONS[then]}, read in ${readers}: ${name}`, numbers);
-}
-
 /** Decides by the tables. */
 class Fuser extends ContextWalk {
   private surroundings: Surroundings | undefined;
@@ -258,7 +240,7 @@ class Fuser extends ContextWalk {
   tell(): this {
     for (const [c, then, name] of this.decided) {
       if (isRecording()) noteChange(`${then}: ${name}`, c.u);
-      if (wantsNotes()) tellDecision(c, then, name);
+      if (wantsNotes()) tellDecision(c.u, c.list, c.repeats, c.facts.cost, then, name);
     }
     return this;
   }
