@@ -10,7 +10,8 @@ const SPINS = 200, FIRST_PAUSE_MS = 0.02, LONGEST_PAUSE_MS = 1;
 /** How long a wait that may give way to other work of the process sits still before it does. */
 const PATIENCE_MS = 2;
 
-const word = new Int32Array(new SharedArrayBuffer(4));
+/** What nobody wakes; made when it is first slept on, since pages may have no memory that is shared. */
+let word: Int32Array | undefined;
 
 /** The sleep before the next poll, after waiting for `waitedMs`. */
 function pauseMs(waitedMs: number): number {
@@ -19,7 +20,7 @@ function pauseMs(waitedMs: number): number {
 
 /** Stands still. */
 export function sleepSync(ms: number): void {
-  Atomics.wait(word, 0, 0, ms);
+  Atomics.wait(word ??= new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 }
 
 /** Polls `isDone` until it is true; `late` is asked now and then with the milliseconds so far, and throws past a deadline. */

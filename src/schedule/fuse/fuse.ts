@@ -18,16 +18,15 @@ import { dependence, isLoop, isOutputOnly, outputDependence, sourceIndex } from 
 import { isRecording, noteChange } from "../../uop/rewrite/rewrite.ts";
 import { MAX_LOOKED_AT } from "./cascade.ts";
 import { type Context, ContextWalk, type Facts, MOST_COPIES, MOST_KEPT, OUTPUT_RANGES } from "./contexts.ts";
+import { type Decision, tellDecision } from "./decisions.ts";
 import {
   type ChainPlan,
-  type Decision,
   type FusionCaps,
   type FusionPlan,
   isLeaf,
   MIN_RESULTS,
   NO_CHAINS,
   outputRanges,
-  tellDecision,
 } from "./fusion_plan.ts";
 import {
   elementsBelow,
