@@ -41,13 +41,14 @@ const UNREAD = "its answer could not be read";
 
 /**
  * What runs in a thread. It is text, so that it needs no file beside a bundle. The first message names the module; `close`
- * and `exit` would end the thread without an event, so they tell first.
+ * and `exit` would end the thread without an event, so they tell first; not where Node.js ends it so for an error, which
+ * has an event.
  */
 const SOURCE = `
 let source, collate;
 const post = (message) => postMessage(message);
 const failed = (e) => ({ text: e instanceof Error ? e.name + ": " + e.message : String(e), stack: e?.stack });
-const ends = (how, end) => (...args) => { post({ id: -1, ending: how }); end(...args); };
+const ends = (how, end) => (...args) => { if (!self.thrown) post({ id: -1, ending: how }); end(...args); };
 try { self.close = ends("it called close()", self.close.bind(self)); } catch {}
 try { if (self.Deno) Deno.exit = ends("it called Deno.exit()", self.close.bind(self)); } catch {}
 try { if (self.stop) process.exit = ends("it called process.exit()", self.stop); } catch {}
@@ -74,6 +75,7 @@ const NODE_SOURCE = `
 const { parentPort } = require("node:worker_threads");
 const stop = process.exit.bind(process);
 Object.assign(globalThis, { self: globalThis, stop, close: () => stop(), postMessage: (m) => parentPort.postMessage(m) });
+process.on("uncaughtExceptionMonitor", () => { self.thrown = true; });
 parentPort.on("message", (data) => onmessage({ data }));
 ${SOURCE}`;
 
