@@ -75,6 +75,8 @@ export interface Backend {
 
 const backends = new Map<string, Backend>();
 const opened = new Map<string, Device>();
+/** Names of those that no backend opens: groups of others. */
+const groups = new Set<string>();
 let chosen: string | undefined;
 let selfTest: ((device: Device) => DeviceError | undefined) | undefined;
 let selfTestAsync: ((device: Device) => Promise<DeviceError | undefined>) | undefined;
@@ -95,7 +97,7 @@ function parse(name: string): [base: string, ordinal: number, canonical: string]
 }
 
 function lookup(name: string): Backend {
-  const [base] = parse(opened.has(name) ? name.replace(/,.*/, "") : name);
+  const [base] = parse(groups.has(name) ? name.replace(/[,@].*/, "") : name);
   const backend = backends.get(base);
   if (backend === undefined) {
     throw new DeviceError(`use device "${name}"`, {
@@ -162,9 +164,10 @@ export function canonicalize(name: string): string {
 export function findOpen(canonical: string): Device | undefined {
   return opened.get(canonical);
 }
-/** Adds a device that no backend opens: a group of others. */
-export function noteOpened(device: Device): void {
+/** Adds a device that no backend opens: a group of others, named by the first of them up to a comma or "@". */
+export function noteGroup(device: Device): void {
   opened.set(device.name, device);
+  groups.add(device.name);
 }
 
 /** As {@linkcode canonicalize}, for the name of a device that exists, open or not. @throws {DeviceError} */
@@ -327,5 +330,5 @@ export function setDefaultDevice(name: string): void {
 
 /** Devices that are open now; groups of them are none. */
 export function openDevices(): Device[] {
-  return [...opened.values()].filter((d) => !d.name.includes(","));
+  return [...opened.values()].filter((d) => !groups.has(d.name));
 }

@@ -9,7 +9,7 @@ import type { LinearProgram, Renderer } from "../renderer/renderer.ts";
 import { DeviceError } from "../helpers/errors.ts";
 import { type Allocator, type Block, LruAllocator } from "./allocator.ts";
 import { Buffer } from "./buffer.ts";
-import { canonicalize, type Device, findOpen, getDevice, noteOpened } from "./device.ts";
+import { canonicalize, type Device, findOpen, getDevice, noteGroup } from "./device.ts";
 import type { Compiler, Graph, Launch, Program } from "./program.ts";
 import { dtypes } from "../dtype/dtype.ts";
 
@@ -166,7 +166,7 @@ export function groupOf(names: readonly string[]): DeviceGroup {
     });
   }
   const group = new DeviceGroup(name, own.map(getDevice));
-  noteOpened(group);
+  noteGroup(group);
   return group;
 }
 
@@ -184,7 +184,7 @@ export function processGroup(): DeviceGroup | undefined {
   const name = `${place.device.replace(/:.*/, "")}@ranks`, known = findGroup(name);
   if (known !== undefined) return known;
   const group = new DeviceGroup(name, [getDevice(place.device)], [place.rank]);
-  noteOpened(group);
+  noteGroup(group);
   return group;
 }
 

@@ -4,6 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { context, Device, DeviceError, GlobalCounters, jit, nn, ShapeError, Tensor } from "../../mod.ts";
+import { backendOf } from "../../src/device/device.ts";
 import { Mesh } from "../../src/dist/dist.ts";
 
 Device.default = "JS";
@@ -42,6 +43,14 @@ Deno.test("shard: a mesh of one device is a mesh, beside the device itself", asy
   assert.deepEqual([x.sharding, x.devices], ["float32[4@data, 2]", ["JS:1"]]);
   assert.deepEqual(await x.sum(0).tolist(), [12, 16]);
   assert.deepEqual(await floats(4, 2).to("JS:1").sum(0).tolist(), [12, 16]);
+});
+
+Deno.test("shard: a mesh of one device is none of the open devices, and its memory counts once", () => {
+  const x = floats(1024).realize(), before = GlobalCounters.memUsed;
+  const y = x.shard(Mesh.of({ data: 1 }, { devices: ["JS"] }), ["data"]).realize();
+  assert.equal(GlobalCounters.memUsed - before, y.nbytes());
+  assert.ok(!(y.device in Device.memory()));
+  assert.equal(backendOf(y.device).name, "JS");
 });
 
 Deno.test("shard: a list of devices is tinygrad's form, a tuple in to is a copy on each", async () => {
