@@ -7,26 +7,29 @@
  */
 import {
   checkCollective,
+  checkSplit,
   type Collective,
   CollectiveError,
   type CollectiveSite,
   collectiveText,
   type Communicator,
+  type Operation,
+  opOn,
   type ReduceOp,
   type Work,
 } from "../../src/collectives/communicator.ts";
 import { pollAsync, pollUntil } from "../../src/collectives/deadline.ts";
 import type { Buffer } from "../../src/device/buffer.ts";
 import type { DType } from "../../src/dtype/dtype.ts";
-import { ArgumentError, DeviceError, DTypeError } from "../../src/helpers/errors.ts";
-import { hashString } from "../../src/helpers/hash.ts";
-import type { Line } from "../../src/helpers/stack.ts";
+import { DeviceError, DTypeError } from "../../src/helpers/errors.ts";
+import { hash64, hashString } from "../../src/helpers/hash.ts";
+import { rangeOf } from "../../src/helpers/math.ts";
 import type { CudaContext } from "./cuda_context.ts";
 import { CudaBlock } from "./cuda_memory.ts";
 import { HostMemory } from "./driver.ts";
 import { ncclErrorText, NcclResult, type NcclSymbols, nonblockingConfig } from "./nccl_library.ts";
 
-/** ncclRedOp_t and ncclDataType_t. Bytes are what is moved; bools are bytes of which a sum is "any", a product "all". */
+/** ncclRedOp_t and ncclDataType_t. Bytes are what is moved; bools are bytes. */
 const OPS: Readonly<Record<ReduceOp, number>> = { sum: 0, prod: 1, max: 2, min: 3 };
 const BYTES = 1, WORDS = 5;
 const TYPES: Readonly<Record<string, number>> = {
@@ -58,12 +61,6 @@ export interface NcclOptions {
   /** The handle of the communicator. */
   readonly handle: bigint;
   readonly timeoutMs: number;
-}
-
-interface Operation {
-  readonly sequence: number;
-  readonly text: string;
-  readonly line: Line | undefined;
 }
 
 /** A collective that was queued. */
@@ -143,11 +140,7 @@ export class NcclCommunicator implements Communicator {
     if (nccl.ncclCommSplit === null) {
       throw new DeviceError("split a communicator", { device: context.name, reason: "NCCL has it from 2.18 on" });
     }
-    if (colors.length !== 1 || keys.length !== 1 || !Number.isInteger(color) || color < 0 || !Number.isInteger(key)) {
-      throw new ArgumentError("split a communicator", {
-        reason: `it takes one color, a whole number from 0 on, and one key, not [${colors}] and [${keys}]`,
-      });
-    }
+    checkSplit(colors, keys);
     this.agree("split", "");
     const made = new HostMemory(1);
     context.enter();
@@ -274,7 +267,7 @@ export class NcclCommunicator implements Communicator {
         return this.check(code, "ncclBroadcast");
       }
       case "allToAll": {
-        const block = nbytes / BigInt(this.size), ranks = Array.from({ length: this.size }, (_, r) => r);
+        const block = nbytes / BigInt(this.size), ranks = rangeOf(this.size);
         return this.exchange(
           ranks.map((r) => [r, a + BigInt(r) * block] as const),
           ranks.map((r) => [r, b + BigInt(r) * block] as const),
@@ -308,8 +301,7 @@ export class NcclCommunicator implements Communicator {
   /** Compares an operation among all ranks, and waits for that. */
   private compare(operation: Operation, more: string): void {
     const { nccl, handle } = this.options, text = `${operation.sequence} ${operation.text} ${more}`;
-    const own = BigInt.asUintN(64, BigInt(hashString(text)) << 32n | BigInt(hashString(`${text}.`) >>> 0));
-    const words = new HostMemory(2), other = BigInt.asUintN(64, ~own);
+    const own = hash64(text), other = BigInt.asUintN(64, ~own), words = new HostMemory(2);
     words.words.set([own, other]);
     this.together(operation, words, words.bytes.length, (at) => {
       this.check(nccl.ncclAllReduce(at, at, 2n, WORDS, OPS.max, handle, this.stream), "ncclAllReduce");
@@ -330,7 +322,7 @@ export class NcclCommunicator implements Communicator {
       this.check(nccl.ncclAllGather(from, to, BigInt(STATE_BYTES), BYTES, handle, this.stream), "ncclAllGather");
       return to;
     }, all);
-    return Array.from({ length: size }, (_, r) => {
+    return rangeOf(size).map((r) => {
       const said = all.bytes.subarray(r * STATE_BYTES, (r + 1) * STATE_BYTES);
       return `rank ${r}: ${new TextDecoder().decode(said).replace(/\0.*$/s, "")}`;
     }).join("; ");
@@ -376,8 +368,7 @@ function typeAndOp(dtype: DType, op: ReduceOp): readonly [type: number, op: numb
       reason: "NCCL has no such numbers: cast to float32 or int32",
     });
   }
-  if (dtype.isBool) op = op === "sum" ? "max" : op === "prod" ? "min" : op;
-  return [type, OPS[op]];
+  return [type, OPS[opOn(dtype, op)]];
 }
 
 /** Waits until a handle is there and its communicator ready. */

@@ -51,6 +51,9 @@ export interface Work {
   done(): Promise<void>;
 }
 
+/** What is done when it starts. */
+export const DONE: Work = { isDone: () => true, wait: () => {}, done: () => Promise.resolve() };
+
 /**
  * Ranks that act together. All of them must start the same collectives in the same order; every wait has a deadline, and
  * past it a {@linkcode CollectiveError} says who did what. After one the communicator is broken: it throws that error again.
@@ -87,6 +90,13 @@ export interface Communicator {
   abort(reason: string): void;
   /** Ends it in order: all ranks must call this, and have no work under way. Harmless when repeated. */
   destroy(): void;
+}
+
+/** What an engine is about, for its errors. */
+export interface Operation {
+  readonly sequence: number;
+  readonly text: string;
+  readonly line: Line | undefined;
 }
 
 /** What a {@linkcode CollectiveError} says. */
@@ -138,6 +148,12 @@ export function blocksOf(kind: CollectiveKind, size: number): readonly [from: nu
   }
 }
 
+/** What an operation is on elements of a dtype: of bools, which are bytes, a sum is "any" and a product "all". */
+export function opOn(dtype: DType, op: ReduceOp): ReduceOp {
+  if (!dtype.isBool) return op;
+  return op === "sum" ? "max" : op === "prod" ? "min" : op;
+}
+
 /** A collective as text, with the dtype and the shape of what a rank gives: "allReduce sum of float32[2, 3]". */
 export function collectiveText(collective: Collective, from: Buffer | undefined, shape?: readonly number[]): string {
   let text: string = collective.kind;
@@ -181,6 +197,17 @@ export function checkCollective(
         `with ${size} ranks`,
     });
   }
+}
+
+/** Throws where a process of one rank does not give one color and one key. @throws {ArgumentError} */
+export function checkSplit(colors: readonly number[], keys: readonly number[]): void {
+  const [color] = colors, [key] = keys;
+  if (colors.length === 1 && keys.length === 1 && Number.isInteger(color) && color >= 0 && Number.isInteger(key)) {
+    return;
+  }
+  throw new ArgumentError("split a communicator", {
+    reason: `it takes one color, a whole number from 0 on, and one key, not [${colors}] and [${keys}]`,
+  });
 }
 
 /** Throws where a rank gives or gets twice. */

@@ -12,6 +12,7 @@ import type { Buffer } from "../device/buffer.ts";
 import { bf16BitsToF32, fp8BitsToF32, truncateTo, writeScalar } from "../dtype/convert.ts";
 import { type DType, dtypes } from "../dtype/dtype.ts";
 import { envNumber } from "../helpers/env.ts";
+import { ceilDiv, concatBytes, rangeOf } from "../helpers/math.ts";
 import {
   checkCollective,
   type Collective,
@@ -19,6 +20,7 @@ import {
   type CollectiveSite,
   collectiveText,
   type Communicator,
+  DONE,
   type ReduceOp,
   type Work,
 } from "./communicator.ts";
@@ -27,8 +29,6 @@ import {
 const FEW = 256_000;
 
 type Bytes = Uint8Array<ArrayBuffer>;
-
-const DONE: Work = { isDone: () => true, wait() {}, done: () => Promise.resolve() };
 
 type Elements =
   | Float32Array
@@ -110,7 +110,7 @@ function goesRound(n: number, ranks: number): boolean {
 /** The elements of all ranks reduced: each of as many chunks as there are ranks starts where it would in a ring. */
 function reduced(op: ReduceOp, parts: readonly Bytes[], d: DType): Bytes {
   const values = parts.map((p) => elementsOf(p, d)), count = values.length, n = values[0].length;
-  const rings = goesRound(n, count), out = values[0].slice() as Elements | Longs, size = Math.ceil(n / count);
+  const rings = goesRound(n, count), out = values[0].slice() as Elements | Longs, size = ceilDiv(n, count);
   for (let chunk = 0; chunk < (rings ? count : 1); chunk++) {
     const start = rings ? chunk * size : 0, stop = rings ? Math.min(n, start + size) : n;
     const first = rings ? (chunk + 1) % count : 0;
@@ -123,17 +123,6 @@ function reduced(op: ReduceOp, parts: readonly Bytes[], d: DType): Bytes {
     }
   }
   return bytesOf(out, d);
-}
-
-/** Bytes one after the other. */
-function joined(parts: readonly Bytes[]): Bytes {
-  const out = new Uint8Array(parts.reduce((n, p) => n + p.byteLength, 0));
-  let at = 0;
-  for (const p of parts) {
-    out.set(p, at);
-    at += p.byteLength;
-  }
-  return out;
 }
 
 /** The `i`-th of `count` blocks. */
@@ -151,7 +140,7 @@ export class LocalCommunicator implements Communicator {
 
   /** Ranks 0 to `size - 1`. */
   constructor(readonly size: number) {
-    this.ranks = Array.from({ length: size }, (_, i) => i);
+    this.ranks = rangeOf(size);
   }
 
   start(collective: Collective, from: readonly Buffer[], to: readonly Buffer[], site?: CollectiveSite): Work {
@@ -186,11 +175,11 @@ function results(collective: Collective, parts: readonly Bytes[], d: DType | und
     case "allReduce":
       return same(reduced(collective.op, parts, d!));
     case "allGather":
-      return same(joined(parts));
+      return same(concatBytes(parts));
     case "reduceScatter":
       return parts.map((_, i) => reduced(collective.op, parts.map((p) => block(p, i, count)), d!));
     case "allToAll":
-      return parts.map((_, i) => joined(parts.map((p) => block(p, i, count))));
+      return parts.map((_, i) => concatBytes(parts.map((p) => block(p, i, count))));
     case "permute":
       return parts.map((own, i) => {
         const pair = collective.pairs.find(([, to]) => to === i);

@@ -5,16 +5,16 @@
  * @module
  */
 import type { Buffer } from "../device/buffer.ts";
-import { ArgumentError } from "../helpers/errors.ts";
-import { hashString } from "../helpers/hash.ts";
-import type { Line } from "../helpers/stack.ts";
+import { hash64 } from "../helpers/hash.ts";
 import {
   checkCollective,
+  checkSplit,
   type Collective,
   CollectiveError,
   type CollectiveSite,
   collectiveText,
   type Communicator,
+  type Operation,
   type Work,
 } from "./communicator.ts";
 import { pollAsync, pollUntil } from "./deadline.ts";
@@ -31,18 +31,6 @@ interface Comparison {
   readonly words: BigUint64Array<ArrayBuffer>;
   readonly own: bigint;
   readonly request: MpiRequest;
-}
-
-/** 64 bits of a text. */
-function hash64(text: string): bigint {
-  return BigInt.asUintN(64, BigInt(hashString(text)) << 32n | BigInt(hashString(`${text}.`) >>> 0));
-}
-
-/** What an operation of a communicator is about. */
-interface Operation {
-  readonly sequence: number;
-  readonly text: string;
-  readonly line: Line | undefined;
 }
 
 /** A collective from its comparison to its end. */
@@ -155,11 +143,7 @@ export class MpiCommunicator implements Communicator {
 
   split(colors: readonly number[], keys: readonly number[] = this.ranks): Communicator[] {
     const [color] = colors, [key] = keys;
-    if (colors.length !== 1 || keys.length !== 1 || !Number.isInteger(color) || color < 0 || !Number.isInteger(key)) {
-      throw new ArgumentError("split a communicator", {
-        reason: `it takes one color, a whole number from 0 on, and one key, not [${colors}] and [${keys}]`,
-      });
-    }
+    checkSplit(colors, keys);
     this.agree("split", ""); // all are there: what follows does not wait
     const made = (group: bigint): bigint => {
       const out = newRequest(), { library } = this.options;

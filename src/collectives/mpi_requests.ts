@@ -4,7 +4,7 @@
  * @module
  */
 import type { DType } from "../dtype/dtype.ts";
-import type { Collective, ReduceOp } from "./communicator.ts";
+import { type Collective, opOn, type ReduceOp } from "./communicator.ts";
 import type { HostRange } from "./host_ranges.ts";
 import { mpiErrorText, type MpiHandle, type MpiLibrary, outInts } from "./mpi_library.ts";
 
@@ -51,10 +51,9 @@ function typeOf({ handles }: MpiLibrary, dtype: DType): bigint {
   return name in handles ? handles[name as MpiHandle] : handles[dtype.itemsize === 1 ? "uint8" : "uint16"];
 }
 
-/** The handle of an operation; of bools a sum is "any" and a product "all". */
+/** The handle of an operation. */
 function opOf({ handles }: MpiLibrary, op: ReduceOp, dtype: DType): bigint {
-  if (dtype.isBool) op = op === "sum" ? "max" : op === "prod" ? "min" : op;
-  return handles[op];
+  return handles[opOn(dtype, op)];
 }
 
 /** Posts the requests of a collective on ranges of the host; those of the ranges that are small stay one call. */

@@ -4,9 +4,7 @@
  * @module
  */
 import type { Buffer } from "../device/buffer.ts";
-import { checkCollective, type Collective, type Communicator, type Work } from "./communicator.ts";
-
-const DONE: Work = { isDone: () => true, wait: () => {}, done: () => Promise.resolve() };
+import { checkCollective, type Collective, type Communicator, DONE, type Work } from "./communicator.ts";
 
 /** One rank alone: every collective is a copy. */
 export class SoloCommunicator implements Communicator {
@@ -17,10 +15,8 @@ export class SoloCommunicator implements Communicator {
   start(collective: Collective, from: readonly Buffer[], to: readonly Buffer[]): Work {
     checkCollective(collective, from, to, this);
     if (collective.kind === "barrier" || from[0] === to[0]) return DONE;
-    const [a] = from,
-      [b] = to,
-      { allocator } = b.device,
-      isSilent = "pairs" in collective && collective.pairs.length === 0;
+    const [a] = from, [b] = to, { allocator } = b.device;
+    const isSilent = "pairs" in collective && collective.pairs.length === 0;
     if (isSilent) b.copyIn(new Uint8Array(b.nbytes));
     else if (a.device.allocator === allocator && allocator.transfer !== undefined && a.nbytes > 0) {
       allocator.transfer(b.memory, b.offset, a.memory, a.offset, a.nbytes);

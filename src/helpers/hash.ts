@@ -24,6 +24,11 @@ export function hashString(s: string): number {
   return h | 0;
 }
 
+/** 64 bits of a text. */
+export function hash64(text: string): bigint {
+  return BigInt.asUintN(64, BigInt(hashString(text)) << 32n | BigInt(hashString(`${text}.`) >>> 0));
+}
+
 /** Hash of a list of numbers, order and length included. */
 export function hashNumbers(xs: readonly number[]): number {
   let h = mix(0x7f4a7c15, xs.length);
