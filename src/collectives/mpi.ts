@@ -51,16 +51,14 @@ class MpiWork implements Work {
   ) {}
 
   isDone(): boolean {
-    return this.state === "done" || (this.owner.advance(), this.isOver);
+    if (this.state !== "done") this.owner.advance();
+    return this.state === "done";
   }
   wait(): void {
     pollUntil(() => this.isDone(), (waitedMs) => this.owner.checkLate(this.operation, waitedMs));
   }
   done(): Promise<void> {
     return pollAsync(() => this.isDone(), (waitedMs) => this.owner.checkLate(this.operation, waitedMs));
-  }
-  private get isOver(): boolean {
-    return this.state === "done";
   }
 }
 
@@ -86,7 +84,6 @@ export class MpiCommunicator implements Communicator {
   private queue: MpiWork[] = [];
   private sequence = 0;
   private failure: CollectiveError | undefined;
-  private isDestroyed = false;
 
   constructor(private readonly options: MpiOptions) {
     const { library, data, control } = options, { symbols, handles } = library, out = outInts();
@@ -162,10 +159,9 @@ export class MpiCommunicator implements Communicator {
 
   destroy(): void {
     const { library: { symbols, handles }, data, control } = this.options;
-    if (this.failure !== undefined || this.isDestroyed) return;
+    if (this.failure !== undefined) return;
     this.agree("destroy", "");
     this.abort("its communicator was destroyed");
-    this.isDestroyed = true;
     this.roll.close();
     for (const group of [data, control]) {
       if (group !== handles.world) symbols.MPI_Comm_free(new BigUint64Array([group]));
