@@ -8,7 +8,6 @@ import type { Collective, Communicator, ReduceOp } from "../collectives/communic
 import { type Buffer, bufferOf } from "../device/buffer.ts";
 import { currentCapture } from "../engine/front/listening.ts";
 import { ArgumentError, DTypeError, JitError, ShapeError } from "../helpers/errors.ts";
-import { prod } from "../helpers/math.ts";
 import { checkChoice, checkOptions, describe } from "../helpers/options.ts";
 import { Site } from "../helpers/stack.ts";
 import { realizedBuffer } from "../tensor/realize.ts";
@@ -46,7 +45,8 @@ interface Call {
   readonly line: Site;
 }
 
-function begin(action: string, options: CollectiveOptions): Call {
+function begin(action: string, options: CollectiveOptions, known: readonly string[]): Call {
+  checkOptions(action, options, known);
   if (currentCapture() !== undefined) {
     throw new JitError(action, { reason: "it acts at once: call it outside of the function under jit()" });
   }
@@ -119,22 +119,12 @@ function inBlocks({ action, group: { size } }: Call, t: Tensor, axis: number): T
       reason: `axis ${axis} does not divide into ${size} ranks: pad it to ${Math.ceil(shape[axis] / size) * size}`,
     });
   }
-  const cut = t.reshape([...shape.slice(0, axis), size, shape[axis] / size, ...shape.slice(axis + 1)]);
-  return moved(cut, axis, 0);
-}
-
-/** `t` with one axis at another place. */
-function moved(t: Tensor, from: number, to: number): Tensor {
-  const order = t.shape.map((_, i) => i);
-  order.splice(to, 0, ...order.splice(from, 1));
-  return t.permute(order);
+  return t.unflatten(axis, [size, shape[axis] / size]).movedim(axis, 0);
 }
 
 /** Blocks in front, joined along `axis` of what is behind. */
 function joined(blocks: Tensor, axis: number): Tensor {
-  const [size, ...shape] = blocks.shape;
-  shape[axis] *= size;
-  return moved(blocks, 0, axis).reshape(shape);
+  return blocks.movedim(0, axis).flatten(axis, axis + 1);
 }
 
 /** A reduced tensor as `op` means it: whole numbers have no mean. */
@@ -149,7 +139,7 @@ function finished({ group }: Call, op: TensorReduceOp, t: Tensor): Tensor {
  * @throws {CollectiveError} where ranks call different things, or one does not come in time
  */
 export async function allReduce(t: Tensor, options: ReduceOptions = {}): Promise<Tensor> {
-  const call = begin("all-reduce a tensor", checkOptions("all-reduce a tensor", options, ["op", "group"]));
+  const call = begin("all-reduce a tensor", options, ["op", "group"]);
   const op = checkOp(call, options), from = checkTensor(call, t);
   const sum = await run(call, { kind: "allReduce", op: op === "mean" ? "sum" : op }, from, from.shape);
   return finished(call, op, sum);
@@ -157,7 +147,7 @@ export async function allReduce(t: Tensor, options: ReduceOptions = {}): Promise
 
 /** The tensors `t` of all ranks in order, joined along `dim`: `[..., n, ...]` to `[..., size * n, ...]`. */
 export async function allGather(t: Tensor, dim: number = 0, options: CollectiveOptions = {}): Promise<Tensor> {
-  const call = begin("all-gather a tensor", checkOptions("all-gather a tensor", options, ["group"]));
+  const call = begin("all-gather a tensor", options, ["group"]);
   const from = checkTensor(call, t), axis = axisOf(call, from, dim);
   return joined(await run(call, { kind: "allGather" }, from, [call.group.size, ...from.shape]), axis);
 }
@@ -168,7 +158,7 @@ export async function allGather(t: Tensor, dim: number = 0, options: CollectiveO
  * @throws {ShapeError} where the axis does not divide
  */
 export async function reduceScatter(t: Tensor, dim: number = 0, options: ReduceOptions = {}): Promise<Tensor> {
-  const call = begin("reduce-scatter a tensor", checkOptions("reduce-scatter a tensor", options, ["op", "group"]));
+  const call = begin("reduce-scatter a tensor", options, ["op", "group"]);
   const op = checkOp(call, options),
     from = checkTensor(call, t),
     blocks = inBlocks(call, from, axisOf(call, from, dim));
@@ -178,7 +168,7 @@ export async function reduceScatter(t: Tensor, dim: number = 0, options: ReduceO
 
 /** Part `i` of axis `dim` goes to rank `i`; what came from each rank is joined along `dim`, in order. @throws {ShapeError} */
 export async function allToAll(t: Tensor, dim: number = 0, options: CollectiveOptions = {}): Promise<Tensor> {
-  const call = begin("exchange a tensor", checkOptions("exchange a tensor", options, ["group"]));
+  const call = begin("exchange a tensor", options, ["group"]);
   const from = checkTensor(call, t), axis = axisOf(call, from, dim), blocks = inBlocks(call, from, axis);
   return joined(await run(call, { kind: "allToAll" }, blocks, blocks.shape), axis);
 }
@@ -188,7 +178,7 @@ export async function broadcast(
   t: Tensor,
   options: CollectiveOptions & { readonly root?: number } = {},
 ): Promise<Tensor> {
-  const call = begin("broadcast a tensor", checkOptions("broadcast a tensor", options, ["root", "group"]));
+  const call = begin("broadcast a tensor", options, ["root", "group"]);
   const from = checkTensor(call, t);
   return await run(call, { kind: "broadcast", root: options.root ?? 0 }, from, from.shape);
 }
@@ -199,13 +189,13 @@ export async function sendReceive(
   pairs: readonly (readonly [from: number, to: number])[],
   options: CollectiveOptions = {},
 ): Promise<Tensor> {
-  const call = begin("send a tensor", checkOptions("send a tensor", options, ["group"])), from = checkTensor(call, t);
+  const call = begin("send a tensor", options, ["group"]), from = checkTensor(call, t);
   return await run(call, { kind: "permute", pairs }, from, from.shape);
 }
 
 /** Waits until all ranks have come here. */
 export async function barrier(options: CollectiveOptions = {}): Promise<void> {
-  const { group, line } = begin("wait for all ranks", checkOptions("wait for all ranks", options, ["group"]));
+  const { group, line } = begin("wait for all ranks", options, ["group"]);
   await group.start({ kind: "barrier" }, [], [], { line }).done();
 }
 
@@ -239,7 +229,7 @@ function bucketsOf(parameters: readonly Tensor[], bucketBytes: number): Bucket[]
  * whole batch.
  */
 export async function averageGradients(parameters: readonly Tensor[], options: AverageOptions = {}): Promise<void> {
-  const action = "average gradients", call = begin(action, checkOptions(action, options, ["bucketBytes", "group"]));
+  const action = "average gradients", call = begin(action, options, ["bucketBytes", "group"]);
   const { bucketBytes = 25e6 } = options;
   if (!Array.isArray(parameters)) {
     throw new ArgumentError(action, { reason: `it takes a list of parameters, not ${describe(parameters)}` });
@@ -250,17 +240,13 @@ export async function averageGradients(parameters: readonly Tensor[], options: A
   for (const bucket of bucketsOf(given, bucketBytes)) {
     const flat = Tensor.cat(bucket.parameters.map((p) => p.grad!.detach().reshape([-1])));
     const mean = finished(call, "mean", await run(call, { kind: "allReduce", op: "sum" }, flat, flat.shape));
-    let at = 0;
-    for (const p of bucket.parameters) {
-      const end = at + prod(p.shape);
-      p.grad = mean.shrink([[at, end]]).reshape(p.shape);
-      at = end;
-    }
+    const parts = mean.split(bucket.parameters.map((p) => p.numel()));
+    bucket.parameters.forEach((p, i) => p.grad = parts[i].reshape(p.shape));
   }
 }
 
 /** The ranks that give the same color, ordered by `key`, then by rank: a communicator for `group` of the others. */
 export function split(color: number, key?: number): Communicator {
-  const { group } = begin("split the ranks", {});
+  const { group } = begin("split the ranks", {}, []);
   return group.split([color], key === undefined ? undefined : [key])[0];
 }
