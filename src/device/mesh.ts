@@ -5,9 +5,10 @@
  */
 import { dtypes } from "../dtype/dtype.ts";
 import { ArgumentError } from "../helpers/errors.ts";
+import { prod, rangeOf } from "../helpers/math.ts";
 import { checkOptions, describe } from "../helpers/options.ts";
 import { Storage } from "../uop/core/args.ts";
-import { MeshShape } from "../uop/core/sharding.ts";
+import { MeshShape, sizesText } from "../uop/core/sharding.ts";
 import { bufferNode, type UOp } from "../uop/core/uop.ts";
 import { attachBuffer, Buffer } from "./buffer.ts";
 import { defaultDevice, type DeviceName } from "./device.ts";
@@ -60,15 +61,13 @@ export class Mesh extends MeshShape {
         throw new ArgumentError(action, { reason: `axis ${name} must have a size of 1 or more, not ${sizes[i]}` });
       }
     });
-    const size = sizes.reduce((n, k) => n * k, 1);
+    const size = prod(sizes);
     const group = options.devices === undefined ? processGroup() : undefined;
     if (group !== undefined) return new Mesh(names, sizes, ofProcesses(group, names, sizes));
     const devices = options.devices ?? ordinals(defaultDevice(), size);
     if (devices.length !== size) {
       throw new ArgumentError(action, {
-        reason: `axes ${
-          names.map((n, i) => `${n}: ${sizes[i]}`).join(", ")
-        } are ${size} devices, not ${devices.length}`,
+        reason: `axes ${sizesText(names, sizes)} are ${size} devices, not ${devices.length}`,
       });
     }
     return new Mesh(names, sizes, groupOf(devices));
@@ -91,9 +90,9 @@ export class Mesh extends MeshShape {
 /** The group, where axes are as many as there are processes. @throws {ArgumentError} */
 function ofProcesses(group: DeviceGroup, names: readonly string[], sizes: readonly number[]): DeviceGroup {
   const { size } = processes.place!;
-  if (sizes.reduce((n, k) => n * k, 1) === size) return group;
+  if (prod(sizes) === size) return group;
   throw new ArgumentError(action, {
-    reason: `axes ${names.map((n, i) => `${n}: ${sizes[i]}`).join(", ")} are not as many as the ${size} processes; ` +
+    reason: `axes ${sizesText(names, sizes)} are not as many as the ${size} processes; ` +
       "name { devices } for a mesh in this process alone",
   });
 }
@@ -101,7 +100,7 @@ function ofProcesses(group: DeviceGroup, names: readonly string[], sizes: readon
 /** The first `n` devices of the backend of `device`. */
 function ordinals(device: string, n: number): string[] {
   const base = device.replace(/:.*/, "");
-  return Array.from({ length: n }, (_, i) => i === 0 ? base : `${base}:${i}`);
+  return rangeOf(n).map((i) => i === 0 ? base : `${base}:${i}`);
 }
 
 const known = new Map<string, UOp>();

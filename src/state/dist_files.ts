@@ -10,6 +10,7 @@ import { sameArray } from "../helpers/math.ts";
 import { describe } from "../helpers/options.ts";
 import { checkShards } from "../schedule/multi/lower_shards.ts";
 import { Tensor } from "../tensor/tensor.ts";
+import { shardSize } from "../uop/core/sharding.ts";
 import { bare } from "../uop/graph/complex.ts";
 import { safeLoad, writeShards } from "./safetensors.ts";
 import { pathOf } from "./source.ts";
@@ -25,8 +26,8 @@ interface Part {
 /** The parts of a tensor that devices have, each once. */
 function partsOf(t: Tensor): Part[] {
   const { mesh, axes } = checkShards(bare(t.uop)), { shape } = t, seen = new Set<string>(), out: Part[] = [];
+  const sizes = shape.map((n, i) => shardSize(n, mesh!, axes[i] ?? null));
   for (let rank = 0; rank < (mesh?.size ?? 1); rank++) {
-    const sizes = shape.map((n, i) => axes[i] == null ? n : Math.ceil(n / mesh!.sizeOf(axes[i]!)));
     const starts = sizes.map((n, i) => axes[i] == null ? 0 : n * mesh!.coordinate(rank, axes[i]!));
     const stops = starts.map((s, i) => Math.min(shape[i], s + sizes[i]));
     const isEmpty = starts.some((s, i) => s >= shape[i] && shape[i] > 0), key = starts.join();

@@ -6,7 +6,7 @@
  */
 import { ArgumentError } from "../../helpers/errors.ts";
 import { argOf, type AxesArg, type PairsArg, ReduceArg, reduceOf, type SkewArg } from "../../uop/core/args.ts";
-import { expand, flip, pad, permute, reshape, shrink } from "../../uop/core/build_movement.ts";
+import { expand, reshape, shrink } from "../../uop/core/build_movement.ts";
 import { identityOf } from "../../uop/core/carrier.ts";
 import { isAlu, isMovement, Ops } from "../../uop/core/ops.ts";
 import { deviceOf, shapeOf } from "../../uop/core/shape.ts";
@@ -284,16 +284,10 @@ function moved(u: UOp, x: UOp, shape: readonly number[]): UOp {
       return reshape(x, shape);
     case Ops.EXPAND:
       return expand(x, shape);
-    case Ops.PERMUTE:
-      return permute(x, (u.arg as AxesArg).axes);
-    case Ops.PAD:
-      return pad(x, (u.arg as PairsArg).pairs);
     case Ops.SHRINK: {
       const from = shapeOf(x), whole = shapeOf(u.src[0]);
       return shrink(x, (u.arg as PairsArg).pairs.map((p, i) => p[0] === 0 && p[1] === whole[i] ? [0, from[i]] : p));
     }
-    case Ops.FLIP:
-      return flip(x, [...(u.arg as AxesArg).axes]);
   }
   return moveLike(u, x);
 }

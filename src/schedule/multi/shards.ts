@@ -16,6 +16,7 @@ import { opName, Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import {
   CollectiveArg,
+  dividedText,
   type MeshShape,
   type MoveKind,
   Sharding,
@@ -65,8 +66,12 @@ export function layoutOf({ mesh, shape, axes, isStored }: Shards): Sharding | un
 export function shardingText({ u, shape, axes, partial }: Shards): string {
   const names: Record<number, string> = { [Ops.ADD]: "sum", [Ops.MUL]: "prod", [Ops.MAX]: "max" };
   const sums = [...partial].map(([axis, op]) => `${axis}: ${names[op]}`).join(", ");
-  return `${u.dtype}[${shape.map((n, i) => axes[i] === null ? n : `${n}@${axes[i]}`).join(", ")}]` +
-    (sums === "" ? "" : `{${sums}}`);
+  return `${u.dtype}${dividedText(shape, axes)}` + (sums === "" ? "" : `{${sums}}`);
+}
+
+/** The dimensions that are divided. */
+function dividedDims(axes: Spec): number[] {
+  return axes.flatMap((a, i) => a === null ? [] : [i]);
 }
 
 /** The shape of each shard. */
@@ -170,13 +175,13 @@ export class Moves {
 
   /** On another device, or the same on all of a group. */
   to(s: Shards, device: string): UOp {
-    const dims = s.axes.flatMap((a, i) => a === null ? [] : [i]);
+    const dims = dividedDims(s.axes);
     if (dims.length === 0) return uop(Ops.COPY, s.u.dtype, [s.u], device);
     return assembled(collective("gather", s.mesh!, dims.map((i) => s.axes[i]!), s.u, 0, device), dims, s.shape);
   }
   /** From another device, divided along `axes`. */
   from(u: UOp, mesh: MeshShape, axes: Spec): Shards {
-    const dims = axes.flatMap((a, i) => a === null ? [] : [i]), names = dims.map((i) => axes[i]!);
+    const dims = dividedDims(axes), names = dims.map((i) => axes[i]!);
     const made = dims.length === 0
       ? uop(Ops.COPY, u.dtype, [u], mesh.device)
       : collective("scatter", mesh, names, apart(u, dims, names.map((a) => mesh.sizeOf(a))), 0, mesh.device);

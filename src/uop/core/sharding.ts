@@ -6,10 +6,15 @@
  * @module
  */
 import { hashNumbers, hashString, mix } from "../../helpers/hash.ts";
-import { sameArray } from "../../helpers/math.ts";
+import { ceilDiv, prod, sameArray } from "../../helpers/math.ts";
 
 /** Along which axis of a mesh each dimension is divided; null: it is whole on every device. */
 export type Spec = readonly (string | null)[];
+
+/** Axes of a mesh with their sizes: "data: 4, model: 2". */
+export function sizesText(names: readonly string[], sizes: readonly number[]): string {
+  return names.map((name, i) => `${name}: ${sizes[i]}`).join(", ");
+}
 
 /** Devices as a grid with named axes, the last one the fastest. */
 export class MeshShape {
@@ -19,7 +24,7 @@ export class MeshShape {
   readonly size: number;
   /** A grid. @param names of the axes @param sizes of the axes @param device what holds a shard for each rank: a group, or the device of a rank */
   constructor(readonly names: readonly string[], readonly sizes: readonly number[], readonly device: string) {
-    this.size = sizes.reduce((n, k) => n * k, 1);
+    this.size = prod(sizes);
     let h = hashNumbers(sizes);
     for (const name of names) h = mix(h, hashString(name));
     this.hash = mix(h, hashString(device));
@@ -27,7 +32,7 @@ export class MeshShape {
   /** Whether two records are equal. */
   same(o: object): boolean {
     return o instanceof MeshShape && o.device === this.device && sameArray(o.sizes, this.sizes) &&
-      o.names.every((name, i) => name === this.names[i]);
+      sameArray(o.names, this.names);
   }
   /** How many ranks there are along an axis. */
   sizeOf(axis: string): number {
@@ -45,7 +50,7 @@ export class MeshShape {
   }
   /** As printed graphs show it. */
   toString(): string {
-    return `{${this.names.map((name, i) => `${name}: ${this.sizes[i]}`).join(", ")}}`;
+    return `{${sizesText(this.names, this.sizes)}}`;
   }
 }
 
@@ -72,7 +77,7 @@ export class Sharding {
   /** Whether two records are equal. */
   same(o: object): boolean {
     return o instanceof Sharding && o.isStored === this.isStored && sameArray(o.shape, this.shape) &&
-      o.axes.every((a, i) => a === this.axes[i]) && o.mesh.same(this.mesh);
+      sameArray(o.axes, this.axes) && o.mesh.same(this.mesh);
   }
   /** The shape of a shard; uneven sizes are rounded up. */
   get local(): number[] {
@@ -80,13 +85,18 @@ export class Sharding {
   }
   /** As printed graphs show it. */
   toString(): string {
-    return `[${this.shape.map((n, i) => this.axes[i] === null ? n : `${n}@${this.axes[i]}`).join(", ")}] ${this.mesh}`;
+    return `${dividedText(this.shape, this.axes)} ${this.mesh}`;
   }
+}
+
+/** A shape with the axes that it is divided along: "[512@data, 784]". */
+export function dividedText(shape: readonly number[], axes: Spec): string {
+  return `[${shape.map((n, i) => axes[i] === null ? n : `${n}@${axes[i]}`).join(", ")}]`;
 }
 
 /** Elements of a shard along a dimension of `n`. */
 export function shardSize(n: number, mesh: MeshShape, axis: string | null): number {
-  return axis === null ? n : Math.ceil(n / mesh.sizeOf(axis));
+  return axis === null ? n : ceilDiv(n, mesh.sizeOf(axis));
 }
 
 /**
@@ -114,7 +124,7 @@ export class CollectiveArg {
   /** Whether two records are equal. */
   same(o: object): boolean {
     return o instanceof CollectiveArg && o.kind === this.kind && o.op === this.op && o.device === this.device &&
-      o.axes.length === this.axes.length && o.axes.every((a, i) => a === this.axes[i]) && o.mesh.same(this.mesh);
+      sameArray(o.axes, this.axes) && o.mesh.same(this.mesh);
   }
   /** The shape of the result for a source of `shape`. */
   shapeFrom(shape: readonly number[]): readonly number[] {
