@@ -9,8 +9,9 @@
  * @module
  */
 import type { Buffer } from "../device/buffer.ts";
-import { bf16BitsToF32, fp8BitsToF32, truncateTo, writeScalar } from "../dtype/convert.ts";
+import { truncateTo, writeScalar } from "../dtype/convert.ts";
 import { type DType, dtypes } from "../dtype/dtype.ts";
+import { type Elements, type Longs, numbersOf } from "../dtype/numbers.ts";
 import { envNumber } from "../helpers/env.ts";
 import { ceilDiv, concatBytes, rangeOf } from "../helpers/math.ts";
 import {
@@ -30,17 +31,6 @@ const FEW = 256_000;
 
 type Bytes = Uint8Array<ArrayBuffer>;
 
-type Elements =
-  | Float32Array
-  | Float64Array
-  | Int8Array
-  | Int16Array
-  | Int32Array
-  | Uint8Array
-  | Uint16Array
-  | Uint32Array;
-type Longs = BigInt64Array | BigUint64Array;
-
 /** The bytes of a buffer. */
 function read(b: Buffer): Bytes {
   const bytes = new Uint8Array(b.nbytes);
@@ -50,18 +40,8 @@ function read(b: Buffer): Bytes {
 
 /** What adds up elements of a dtype: small floats as float32. */
 function elementsOf(bytes: Bytes, d: DType): Elements | Longs {
-  const n = bytes.byteLength / d.itemsize, { buffer } = bytes;
-  if (d === dtypes.float32) return new Float32Array(buffer, 0, n);
-  if (d === dtypes.float64) return new Float64Array(buffer, 0, n);
-  if (d === dtypes.float16) return Float32Array.from(new Float16Array(buffer, 0, n));
-  if (d.isFloat && d.bits === 16) return Float32Array.from(new Uint16Array(buffer, 0, n), bf16BitsToF32);
-  if (d.isFloat) return Float32Array.from(bytes, (x) => fp8BitsToF32(x, d));
-  if (d === dtypes.int64) return new BigInt64Array(buffer, 0, n);
-  if (d === dtypes.uint64) return new BigUint64Array(buffer, 0, n);
-  const signed = d.kind === "int";
-  if (d.bits === 32) return new (signed ? Int32Array : Uint32Array)(buffer, 0, n);
-  if (d.bits === 16) return new (signed ? Int16Array : Uint16Array)(buffer, 0, n);
-  return new (signed ? Int8Array : Uint8Array)(buffer, 0, n);
+  const own = numbersOf(bytes, d);
+  return d === dtypes.float16 ? Float32Array.from(own as Float16Array) : own;
 }
 
 /** The bytes of elements in a dtype: the other way round. */

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { numbersOf } from "../../dtype/numbers.ts";
 import { unwrap } from "../../renderer/c/cstyle.ts";
 import { naturalExponent } from "../../renderer/natural.ts";
 import { evalOp } from "../../uop/algebra/eval.ts";
@@ -13,7 +14,7 @@ import { isAlu, isComparison, opName, Ops } from "../../uop/core/ops.ts";
 import { rangesOf } from "../../uop/core/ranges.ts";
 import { toposort, type UOp, variable } from "../../uop/core/uop.ts";
 import type { Trace, TraceBuffer, TraceStep } from "./explain_record.ts";
-import { numbersOf, numberText, positionText } from "./explain_values.ts";
+import { numberText, positionText } from "./explain_values.ts";
 import { plainAst } from "./script_kernels.ts";
 
 /** One element, and what it was made of. */

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { bf16BitsToF32, fp8BitsToF32 } from "../../dtype/convert.ts";
-import { type DType, dtypes } from "../../dtype/dtype.ts";
+import type { DType } from "../../dtype/dtype.ts";
+import { numbersOf } from "../../dtype/numbers.ts";
 
 /** A list of numbers that is read one by one. */
 export type Numbers = ArrayLike<number | bigint>;
@@ -21,39 +21,6 @@ export interface Statistics {
   readonly nans: number;
   readonly infinities: number;
   readonly firstBad: number | undefined;
-}
-
-/** The elements of bytes; those of bool are 0 and 1. */
-export function numbersOf(bytes: Uint8Array, dtype: DType): Numbers {
-  const { buffer, byteOffset, length } = bytes, d = dtype.real;
-  const at = byteOffset % d.itemsize === 0 ? [buffer, byteOffset] as const : [bytes.slice().buffer, 0] as const;
-  const size = length / d.itemsize;
-  switch (d) {
-    case dtypes.float64:
-      return new Float64Array(...at, size);
-    case dtypes.float32:
-      return new Float32Array(...at, size);
-    case dtypes.float16:
-      return new Float16Array(at[0] as ArrayBuffer, at[1], size);
-    case dtypes.bfloat16:
-      return Float32Array.from(new Uint16Array(...at, size), bf16BitsToF32);
-    case dtypes.int64:
-      return new BigInt64Array(...at, size);
-    case dtypes.uint64:
-      return new BigUint64Array(...at, size);
-    case dtypes.int32:
-      return new Int32Array(...at, size);
-    case dtypes.uint32:
-      return new Uint32Array(...at, size);
-    case dtypes.int16:
-      return new Int16Array(...at, size);
-    case dtypes.uint16:
-      return new Uint16Array(...at, size);
-    case dtypes.int8:
-      return new Int8Array(...at, size);
-    default:
-      return d.isFloat ? Float32Array.from(bytes, (x) => fp8BitsToF32(x, d)) : bytes;
-  }
 }
 
 /** One pass over all values. */

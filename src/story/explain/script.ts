@@ -5,11 +5,12 @@
  * @module
  */
 import { arrayName, dtypes } from "../../dtype/dtype.ts";
+import { numbersOf } from "../../dtype/numbers.ts";
 import { byteText } from "../../helpers/errors.ts";
 import { scriptArray } from "../../renderer/c/typescript.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import type { Trace, TraceBuffer, TraceStep } from "./explain_record.ts";
-import { numbersOf, statisticsText } from "./explain_values.ts";
+import { statisticsText } from "./explain_values.ts";
 import { DataFile, elementsOf, elementText, wrapList } from "./script_data.ts";
 import {
   type Column,
