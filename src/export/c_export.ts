@@ -30,7 +30,6 @@ export function declaration(a: PlanArray, name: string = a.name): string {
   return `${callerType(a.dtype)} ${name}[${Math.max(1, a.size)}]`;
 }
 
-/** The header's text of the parameters of a run. */
 /** A header begins so, for C and C++. */
 export function opened(upper: string): string[] {
   return [`#ifndef ${upper}_H`, `#define ${upper}_H`, "#ifdef __cplusplus", 'extern "C" {', "#endif", ""];
@@ -38,6 +37,7 @@ export function opened(upper: string): string[] {
 /** And ends so. */
 export const CLOSED: readonly string[] = ["", "#ifdef __cplusplus", "}", "#endif", "#endif", ""];
 
+/** The header's text of the parameters of a run. */
 function runParameters(plan: ExportPlan): string {
   const lists = [
     [`${plan.name}_context *context`],
