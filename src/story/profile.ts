@@ -114,7 +114,7 @@ export class Profiler {
   private hear({ kind, name, startMs, endMs, device, deviceMs, isQueued, subject }: Span): void {
     if (this.count >= MAX_SPANS) return void this.dropped++;
     let kernel: ProfiledKernel | undefined, start = startMs, flows: number[] | undefined;
-    if (kind === "launch" || kind === "copy") {
+    if (isWork(kind)) {
       // the host waits for the device: its own time ends when the host goes on
       if (deviceMs !== undefined) start = Math.max(startMs, endMs - deviceMs);
       if (kind === "launch") kernel = this.kernel(subject as ExecItem);
@@ -140,7 +140,7 @@ export class Profiler {
   private flowsToDevices(): number[] {
     const seen = new Set<string>(), flows: number[] = [], { kept } = this;
     for (let at = this.pending; at < kept.length; at++) {
-      const k = kept[at], device = "ends" in k ? k.kernels[0].device : isWork(k) ? k.device! : undefined;
+      const k = kept[at], device = "ends" in k ? k.kernels[0].device : isWork(k.kind) ? k.device! : undefined;
       if (device === undefined || seen.has(device)) continue;
       seen.add(device);
       flows.push(++this.flows);
@@ -178,7 +178,7 @@ export class Profiler {
   }
 }
 
-function isWork({ kind }: Kept): boolean {
+function isWork(kind: SpanKind): boolean {
   return kind === "launch" || kind === "copy";
 }
 
@@ -244,7 +244,7 @@ export class Profile<T> {
     this.#collected = collected;
     this.timeMs = endMs - startMs;
     this.kernels = kernels.toSorted((a, b) => b.timeMs - a.timeMs);
-    const work = kept.filter(isWork);
+    const work = kept.filter((s) => isWork(s.kind));
     const names = [...new Set(work.map((s) => s.device!))];
     let sum = 0;
     this.devices = names.map((name) => {
@@ -305,8 +305,7 @@ export class Profile<T> {
   trace(title: string = "dinograd"): Uint8Array<ArrayBuffer> {
     const { startMs: origin, kept, samples } = this.#collected, tracks = new Map<string, Slice[]>([["host", []]]);
     for (const { kind, name, startMs, endMs, device, kernel, flows, isQueued } of kept) {
-      const isLaunch = kind === "launch" || kind === "copy",
-        row = isLaunch ? device! : kind === "read" ? "reads" : "host";
+      const isOnDevice = isWork(kind), row = isOnDevice ? device! : kind === "read" ? "reads" : "host";
       const notes: Record<string, string | number> = {};
       if (kernel !== undefined) {
         notes.gflop = kernel.flops / kernel.launches / 1e9;
@@ -314,7 +313,7 @@ export class Profile<T> {
         if (kernel.line !== undefined) notes.line = kernel.line;
       }
       if (isQueued) notes.clock = "host: it was only queued";
-      const label = kind === "pass" || isLaunch || kind === "read" || kind === name ? name : `${kind} ${name}`;
+      const label = kind === "pass" || isOnDevice || kind === "read" || kind === name ? name : `${kind} ${name}`;
       if (!tracks.has(row)) tracks.set(row, []);
       tracks.get(row)!.push({
         name: label,
