@@ -4,8 +4,7 @@
  *
  * @module
  */
-import type { Tensor } from "../tensor/tensor.ts";
-import { Tensor as TensorClass } from "../tensor/tensor.ts";
+import { Tensor } from "../tensor/tensor.ts";
 import type { Fault } from "./weights_manifest.ts";
 
 /** A layer while it is called. */
@@ -88,19 +87,9 @@ function depthwise(kernel: Tensor): Tensor {
 function pooled(call: LayerCall, isMean: boolean): Tensor {
   const size = pairOf(call, "pool_size", 2), stride = pairOf(call, "strides", size);
   return spatial(call, (x) => {
-    const padding = call.config.padding === "same" ? samePadding(x, size, stride, [1, 1]) : [0, 0, 0, 0];
-    const [left, right, top, bottom] = padding,
-      pairs = [[0, 0], [0, 0], [top, bottom], [left, right]] as [number, number][];
-    if (!isMean) return x.pad(pairs, { value: -Infinity }).maxPool2d(size, { stride });
-    const sum = x.pad(pairs).avgPool2d(size, { stride });
-    return sum.div(
-      TensorClass.ones(x.shape.slice(-2) as number[], { device: x.device as "JS" }).pad(pairs.slice(2)).reshape([
-        1,
-        1,
-        (x.shape[2] as number) + top + bottom,
-        (x.shape[3] as number) + left + right,
-      ]).avgPool2d(size, { stride }),
-    );
+    const padding = call.config.padding === "same" ? samePadding(x, size, stride, [1, 1]) : 0;
+    if (!isMean) return x.maxPool2d(size, { stride, padding });
+    return x.avgPool2d(size, { stride, padding, countIncludePad: false });
   });
 }
 function normalized(call: LayerCall): Tensor {
@@ -137,7 +126,7 @@ export const KERAS_LAYERS: Readonly<Record<string, Layer>> = {
   Maximum: fold((a, b) => a.maximum(b)),
   Minimum: fold((a, b) => a.minimum(b)),
   Average: ({ inputs }) => inputs.reduce((a, b) => a.add(b)).div(inputs.length),
-  Concatenate: ({ inputs, config }) => TensorClass.cat([...inputs], Number(config.axis ?? -1)),
+  Concatenate: ({ inputs, config }) => Tensor.cat([...inputs], Number(config.axis ?? -1)),
   Dense: (c) => activated(biased(c.inputs[0].matmul(c.weight("kernel")), c), c),
   Embedding: ({ inputs: [x], weight }) => weight("embeddings").at(x.cast("int32")),
   Flatten: ({ inputs: [x] }) => x.reshape([x.shape[0] as number, -1]),
