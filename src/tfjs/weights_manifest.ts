@@ -8,7 +8,8 @@
 import { type DType, dtypes } from "../dtype/dtype.ts";
 import { concatBytes, prod } from "../helpers/math.ts";
 import { isPlain } from "../helpers/options.ts";
-import { Tensor } from "../tensor/tensor.ts";
+import { tensorOfBytes } from "../state/source.ts";
+import type { Tensor } from "../tensor/tensor.ts";
 
 /** Makes the errors of a file. */
 export type Fault = (reason: string) => Error;
@@ -65,7 +66,7 @@ function weightAt(bytes: Uint8Array, at: number, entry: unknown, device: string,
   if (stored === undefined || type === undefined) throw bad(`weight "${name}" is ${q?.dtype ?? dtype}`);
   const end = at + prod(dims as number[]) * stored.itemsize;
   if (end > bytes.length) throw bad(`weight "${name}" ends at byte ${end} of its group, which has ${bytes.length}`);
-  const raw = new Tensor(bytes.slice(at, end), { device: device as "JS" }).bitcast(stored).reshape(dims as number[]);
+  const raw = tensorOfBytes(bytes.slice(at, end), stored, dims as number[], device);
   if (q === undefined) return [name, raw, end];
   const { scale = 1, min = 0 } = q as unknown as Quantization;
   if (!Number.isFinite(scale) || !Number.isFinite(min)) {
