@@ -11,7 +11,7 @@ import { shapeOf } from "../../uop/core/shape.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import type { OnnxGraph, Value } from "./onnx_graph.ts";
 import { isOne, product, type Shape } from "./traced_sizes.ts";
-import { type Structure, unexpanded } from "./found_structures.ts";
+import { isSum, type Structure, unexpanded } from "./found_structures.ts";
 import { shapesOf, type Trace } from "./trace.ts";
 
 /** Axes of a product by what they are in it. */
@@ -21,6 +21,13 @@ interface Roles {
   readonly right: readonly number[];
   readonly summed: readonly number[];
   readonly all: Shape;
+}
+
+/** The operands of a sum of products of floats, and what its axes are; undefined for all else. */
+function factorsOf(t: Trace, u: UOp): { readonly a: UOp; readonly b: UOp; readonly roles: Roles } | undefined {
+  if (!isSum(u) || u.src[0].op !== Ops.MUL || !u.dtype.isFloat) return undefined;
+  const [a, b] = u.src[0].src.map(unexpanded), roles = rolesOf(t, u, a, b);
+  return roles && { a, b, roles };
 }
 
 function rolesOf(t: Trace, u: UOp, a: UOp, b: UOp): Roles | undefined {
@@ -48,10 +55,9 @@ function arranged(g: OnnxGraph, v: Value, all: Shape, groups: readonly (readonly
 
 /** MatMul, where a node is a sum of products of operands that are not all of one form. */
 export function findContraction(t: Trace, u: UOp): Structure | undefined {
-  if (u.op !== Ops.REDUCE || reduceOf(u).op !== Ops.ADD || u.src[0].op !== Ops.MUL) return undefined;
-  const [a, b] = u.src[0].src.map(unexpanded), roles = rolesOf(t, u, a, b);
-  if (roles === undefined || !u.dtype.isFloat) return undefined;
-  const { batch, left, right, summed, all } = roles;
+  const found = factorsOf(t, u);
+  if (found === undefined) return undefined;
+  const { a, b, roles: { batch, left, right, summed, all } } = found;
   return {
     inputs: [a, b].map((node) => ({ node, shape: shapesOf(t.twins, node) })),
     write: (g, [x, y]) => {
@@ -71,10 +77,11 @@ export function findContraction(t: Trace, u: UOp): Structure | undefined {
 /** Gemm: rows times a weight that lies turned, and a bias. */
 export function findLinear(t: Trace, u: UOp): Structure | undefined {
   if (u.op !== Ops.ADD || u.src[0].op !== Ops.RESHAPE) return undefined;
-  const sum = u.src[0].src[0], bias = unexpanded(u.src[1]), shape = shapeOf(u);
-  if (sum.op !== Ops.REDUCE || bias === u.src[1] || shape.length !== 2 || sum.src[0].op !== Ops.MUL) return undefined;
-  if (findContraction(t, sum) === undefined || shapeOf(bias).join() !== `1,${shape[1]}`) return undefined;
-  const [a, b] = sum.src[0].src.map(unexpanded), { batch, left, right, summed, all } = rolesOf(t, sum, a, b)!;
+  const bias = unexpanded(u.src[1]), shape = shapeOf(u);
+  if (bias === u.src[1] || shape.length !== 2 || shapeOf(bias).join() !== `1,${shape[1]}`) return undefined;
+  const found = factorsOf(t, u.src[0].src[0]);
+  if (found === undefined) return undefined;
+  const { a, b, roles: { batch, left, right, summed, all } } = found;
   if (batch.length > 0 || left.length !== 1 || right.length !== 1 || left[0] > right[0]) return undefined;
   const width = product(summed.map((i) => all[i]), all[0]), ownB = shapesOf(t.twins, b);
   if (!summed.every((i) => i > right[0])) return undefined;

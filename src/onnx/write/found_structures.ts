@@ -5,6 +5,7 @@
  *
  * @module
  */
+import { prod } from "../../helpers/math.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import { type PairsArg, reduceOf, type SkewArg } from "../../uop/core/args.ts";
 import { reshape } from "../../uop/core/build_movement.ts";
@@ -13,7 +14,7 @@ import { shapeOf } from "../../uop/core/shape.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import { dtypes } from "../../dtype/dtype.ts";
 import type { OnnxGraph, Value } from "./onnx_graph.ts";
-import { isFixed, product, sameShape, type Shape, type Size } from "./traced_sizes.ts";
+import { isFixed, product, type Shape, type Size } from "./traced_sizes.ts";
 import { shapesOf, type Trace } from "./trace.ts";
 
 /** What an operator takes: a node, under a shape. */
@@ -28,12 +29,14 @@ export interface Structure {
 }
 type Guess = (t: Trace, u: UOp) => Structure | undefined;
 
-const prodOf = (shape: readonly number[]): number => shape.reduce((a, b) => a * b, 1);
-
 /** What is below repetitions of axes. */
 export function unexpanded(u: UOp): UOp {
   while (u.op === Ops.EXPAND) u = u.src[0];
   return u;
+}
+/** Whether it is a sum over axes. */
+export function isSum(u: UOp): boolean {
+  return u.op === Ops.REDUCE && reduceOf(u).op === Ops.ADD;
 }
 /** Whether a computation comes to `u`, under shapes and casts. */
 function comesTo(build: () => Tensor, u: UOp): boolean {
@@ -98,7 +101,7 @@ const layerNorm: Guess = (t, u) => {
   const weight = unexpanded(scaled.src[1]), bias = unexpanded(u.src[1]), of = axes.map((a) => shapeOf(x)[a]);
   const isOver = (w: UOp): boolean => {
     const s = shapeOf(w), own = s.slice(s.length - of.length);
-    return s.length === shape.length && own.every((n, i) => n === of[i]) && prodOf(s) === prodOf(of);
+    return s.length === shape.length && own.every((n, i) => n === of[i]) && prod(s) === prod(of);
   };
   if (!isOver(weight) || !isOver(bias)) return undefined;
   return {
@@ -153,17 +156,17 @@ const methodPads = (pads: Windows["pads"]): number[] => [...pads].reverse().flat
 
 /** Convolutions: sums of products of windows with a weight. */
 const conv: Guess = (t, u) => {
-  if (u.op !== Ops.REDUCE || u.src[0].op !== Ops.MUL || reduceOf(u).op !== Ops.ADD) return undefined;
+  if (!isSum(u) || u.src[0].op !== Ops.MUL) return undefined;
   const [left, right] = u.src[0].src, all = shapesOf(t.twins, u.src[0]), rank = (all.length - 4) / 2;
   const { axes } = reduceOf(u);
   if (!Number.isInteger(rank) || rank < 1 || axes.length !== rank + 1 || axes[0] !== 3 + rank) return undefined;
   const [n, groups, each] = all, channels = all[3 + rank], kernel = all.slice(4 + rank), core = unexpanded(right);
   const like = n, inputs = product([groups, channels], like), outputs = product([groups, each], like);
   const weightShape = [outputs, channels, ...kernel], group = groups[0];
-  if (!weightShape.every(isFixed) || prodOf(shapeOf(core)) !== prodOf(weightShape.map((s) => s[0]))) return undefined;
+  if (!weightShape.every(isFixed) || prod(shapeOf(core)) !== prod(weightShape.map((s) => s[0]))) return undefined;
   for (const w of windowsBelow(t, left, 3, rank)) {
     const shape = [n, inputs, ...w.spatial], sizes = shape.map((s) => s[0]);
-    if (prodOf(shapeOf(w.x)) !== prodOf(sizes)) continue;
+    if (prod(shapeOf(w.x)) !== prod(sizes)) continue;
     const { stride, dilation } = w, options = { stride, dilation, padding: methodPads(w.pads), groups: group };
     const build = (): Tensor =>
       tensorOf(reshape(w.x, sizes)).conv2d(tensorOf(reshape(core, weightShape.map((s) => s[0]))), null, options);
@@ -202,7 +205,7 @@ const pool: Guess = (t, u) => {
   const kernel = axes.map((a) => all[a][0]), front = all.slice(0, lead);
   for (const w of windowsBelow(t, r.src[0], lead, rank)) {
     const shape = [...front, ...w.spatial], sizes = shape.map((s) => s[0]);
-    if (prodOf(shapeOf(w.x)) !== prodOf(sizes)) continue;
+    if (prod(shapeOf(w.x)) !== prod(sizes)) continue;
     const options = { stride: w.stride, dilation: w.dilation, padding: methodPads(w.pads) };
     const build = (): Tensor => {
       const x = tensorOf(reshape(w.x, sizes));
@@ -245,7 +248,7 @@ const concat: Guess = (t, u) => {
 
 /** Sums up to each position. */
 const cumSum: Guess = (t, u) => {
-  if (u.op !== Ops.REDUCE || reduceOf(u).op !== Ops.ADD || u.src[0].op !== Ops.WHERE) return undefined;
+  if (!isSum(u) || u.src[0].op !== Ops.WHERE) return undefined;
   const core = unexpanded(u.src[0].src[2]), [a, ...more] = reduceOf(u).axes, axis = a - 1;
   if (more.length > 0 || axis < 0 || core.op !== Ops.RESHAPE || shapeOf(core)[axis] !== 1) return undefined;
   const shape = shapesOf(t.twins, core).filter((_, i) => i !== axis);
@@ -272,7 +275,7 @@ const argMax: Guess = (t, u) => {
 
 /** Elements by their places: a sum of what stands where positions and places are equal. */
 const gather: Guess = (t, u) => {
-  if (u.op !== Ops.REDUCE || reduceOf(u).op !== Ops.ADD || u.src[0].op !== Ops.WHERE) return undefined;
+  if (!isSum(u) || u.src[0].op !== Ops.WHERE) return undefined;
   const [axis, ...more] = reduceOf(u).axes, [condition, values, zero] = u.src[0].src, equal = unexpanded(condition);
   if (more.length > 0 || equal.op !== Ops.CMPEQ || unexpanded(zero).op !== Ops.CONST || unexpanded(zero).arg !== 0) {
     return undefined;
@@ -314,7 +317,7 @@ const gather: Guess = (t, u) => {
 const mean: Guess = (t, u) => {
   if (u.op !== Ops.FDIV || u.src[1].op !== Ops.CONST) return undefined;
   const sum = u.src[0].op === Ops.RESHAPE ? u.src[0].src[0] : u.src[0];
-  if (sum.op !== Ops.REDUCE || reduceOf(sum).op !== Ops.ADD || !t.twins.has(sum.src[0])) return undefined;
+  if (!isSum(sum) || !t.twins.has(sum.src[0])) return undefined;
   const { axes } = reduceOf(sum), all = shapesOf(t.twins, sum.src[0]), count = product(axes.map((a) => all[a]), all[0]);
   if (t.twins.get(u.src[1])!.some((c, i) => c.value !== count[i])) return undefined;
   const shape = shapesOf(t.twins, sum);
@@ -332,9 +335,4 @@ export function findStructure(t: Trace, u: UOp): Structure | undefined {
     const found = guess(t, u);
     if (found !== undefined) return found;
   }
-}
-
-/** Whether a shape is that of a node. */
-export function hasShape(t: Trace, u: UOp, shape: Shape): boolean {
-  return sameShape(shapesOf(t.twins, u), shape);
 }

@@ -15,8 +15,9 @@ import {
   isOne,
   sameShape,
   sameSize,
+  type Shape,
+  type Size,
 } from "./traced_sizes.ts";
-import type { Shape, Size } from "./traced_sizes.ts";
 
 /** What an attribute of a written node may be. */
 export type WrittenAttribute = number | readonly number[] | string | { readonly float: number };
