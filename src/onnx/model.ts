@@ -8,7 +8,7 @@ import { type DeviceName, getDevice } from "../device/device.ts";
 import { dtypes } from "../dtype/dtype.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
 import { checkBoolean, checkOptions, describe, isPlain } from "../helpers/options.ts";
-import { pathOf, placeOf, withSource } from "../state/source.ts";
+import { fileBytes, folderOf, pathOf, placeOf } from "../state/source.ts";
 import { Tensor } from "../tensor/tensor.ts";
 import { deviceOf } from "../uop/core/shape.ts";
 import { checkModel } from "./graph/check.ts";
@@ -240,12 +240,12 @@ export async function modelBytes(
   if (from instanceof ArrayBuffer) from = new Uint8Array(from);
   if (from instanceof Uint8Array) return [from, "model in memory"];
   const path = pathOf(action, from);
-  return [await withSource(path, { device: "DISK" as DeviceName }, (s) => s.read(0, s.size)), path];
+  return [await fileBytes(path), path];
 }
 
 /** Reads the data that lies beside a model: only files in its folder. */
 async function externalData(model: ModelProto, path: string, bad: Fault): Promise<External> {
-  const folder = path.slice(0, Math.max(path.lastIndexOf("/"), path.lastIndexOf("\\")) + 1);
+  const folder = folderOf(path);
   const files = new Map<string, Uint8Array>();
   const entries = (t: TensorProto): [string, number, number | undefined] => {
     const location = t.external.get("location") ?? "", parts = location.split(/[/\\]/);
@@ -265,10 +265,7 @@ async function externalData(model: ModelProto, path: string, bad: Fault): Promis
     if (!t.isExternal) continue;
     const [location] = entries(t);
     if (files.has(location)) continue;
-    files.set(
-      location,
-      await withSource(folder + location, { device: "DISK" as DeviceName }, (s) => s.read(0, s.size)),
-    );
+    files.set(location, await fileBytes(folder + location));
   }
   return (t, nbytes) => {
     const [location, offset, length] = entries(t), bytes = files.get(location), n = length ?? nbytes;

@@ -9,7 +9,7 @@ import type { Buffer } from "../device/buffer.ts";
 import { ArgumentError, ExportError } from "../helpers/errors.ts";
 import { type Callable, checkCallable, checkOptions, describe, isPlain } from "../helpers/options.ts";
 import { getStateDict } from "../state/state_dict.ts";
-import { pathOf } from "../state/source.ts";
+import { folderOf, pathOf } from "../state/source.ts";
 import { writeFile } from "../state/write.ts";
 import { realizedBuffer } from "../tensor/realize.ts";
 import { argOf } from "../uop/core/args.ts";
@@ -137,7 +137,7 @@ export async function save(
   options: SaveOptions = {},
 ): Promise<void> {
   const action = "export a function to ONNX", file = pathOf(action, path);
-  const external = `${file.slice(Math.max(file.lastIndexOf("/"), file.lastIndexOf("\\")) + 1)}.data`;
+  const external = `${file.slice(folderOf(file).length)}.data`;
   const { model, data } = await made(action, f, args, options, external);
   if (data.length > 0) {
     await writeFile(`${file}.data`, async (put) => {

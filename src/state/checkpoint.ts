@@ -12,7 +12,7 @@ import { stateOf } from "../helpers/stateful.ts";
 import type { RngState } from "../tensor/nodes/random.ts";
 import { Tensor } from "../tensor/tensor.ts";
 import { safeBytes, safeLoad, safeLoadMetadata, safeParse, safeSave } from "./safetensors.ts";
-import { pathOf } from "./source.ts";
+import { folderOf, pathOf } from "./source.ts";
 import { getStateDict, loadStateDict, type StateDict } from "./state_dict.ts";
 
 /** What a checkpoint is made of: models, optimizers and the like, and plain values, each by name. */
@@ -95,7 +95,7 @@ function parts(contents: CheckpointContents): { readonly dict: StateDict; readon
 
 /** A path as its folder, and the text around the last number of its name. */
 function numbered(path: string): { folder: string; before: string; after: string; number: number } | undefined {
-  const at = Math.max(path.lastIndexOf("/"), path.lastIndexOf("\\")) + 1;
+  const at = folderOf(path).length;
   const m = /^(.*?)(\d+)(\D*)$/.exec(path.slice(at));
   return m === null ? undefined : { folder: path.slice(0, at), before: m[1], after: m[3], number: Number(m[2]) };
 }

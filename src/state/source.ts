@@ -227,6 +227,11 @@ export function pathOf(action: string, path: unknown): string {
   throw new ArgumentError(action, { reason: `it takes a path or a file: URL, not ${describe(path)}` });
 }
 
+/** The folder that a path names a file of, up to and with its last slash; "" where the path has none. */
+export function folderOf(path: string): string {
+  return path.slice(0, Math.max(path.lastIndexOf("/"), path.lastIndexOf("\\")) + 1);
+}
+
 /** The bytes given. @throws {ArgumentError} for anything else */
 export function checkBytes(action: string, bytes: Uint8Array): Uint8Array {
   if (bytes instanceof Uint8Array) return bytes;
@@ -259,6 +264,11 @@ export async function withSource<T>(
   } finally {
     file.free();
   }
+}
+
+/** All bytes of a file. @throws {FormatError} where it cannot be read */
+export async function fileBytes(path: string): Promise<Bytes> {
+  return await withSource(path, { device: FILES as DeviceName }, (s) => s.read(0, s.size));
 }
 
 /** Options of {@linkcode fromFile}. */

@@ -7,7 +7,7 @@
 import { type DeviceName, getDevice } from "../device/device.ts";
 import { ArgumentError, FormatError, ShapeError } from "../helpers/errors.ts";
 import { checkOptions, describe, isPlain } from "../helpers/options.ts";
-import { pathOf, placeOf, withSource } from "../state/source.ts";
+import { fileBytes, folderOf, pathOf, placeOf } from "../state/source.ts";
 import { Tensor } from "../tensor/tensor.ts";
 import { KERAS_LAYERS } from "./keras_layers.ts";
 import { type Fault, listOf, readWeights, recordOf, weightFiles } from "./weights_manifest.ts";
@@ -193,11 +193,6 @@ function outputsOf(x: unknown, bad: Fault): [string, number][] {
   return typeof list[0] === "string" ? [callOf(list, bad)] : list.map((o) => callOf(o, bad));
 }
 
-/** The bytes of a file. */
-async function bytesAt(path: string): Promise<Uint8Array> {
-  return await withSource(path, { device: "DISK" as DeviceName }, (s) => s.read(0, s.size));
-}
-
 /**
  * Reads a layers model from the path of its `model.json`, or from memory. Of layers those are known that
  * networks of pictures consist of; others are given as `layers`, by class.
@@ -231,7 +226,7 @@ export async function loadLayersModel(
   }
   const file = isMemory ? "in memory" : pathOf(action, from as string | URL);
   const bad: Fault = (reason) => new FormatError("read the layers model", { file, reason });
-  let json: unknown = isMemory ? (from as LayersSource).model : new TextDecoder().decode(await bytesAt(file));
+  let json: unknown = isMemory ? (from as LayersSource).model : new TextDecoder().decode(await fileBytes(file));
   if (typeof json === "string") {
     try {
       json = JSON.parse(json);
@@ -249,10 +244,9 @@ export async function loadLayersModel(
       `layer "${unknown.name}" is of class ${unknown.type}, which is not known: give it by { layers: { ${unknown.type}: (inputs, config) => … } }`,
     );
   }
-  const files = new Map<string, Uint8Array>(),
-    folder = file.slice(0, Math.max(file.lastIndexOf("/"), file.lastIndexOf("\\")) + 1);
+  const files = new Map<string, Uint8Array>(), folder = folderOf(file);
   for (const path of paths) {
-    const bytes = isMemory ? (from as LayersSource).files?.[path] : await bytesAt(folder + path);
+    const bytes = isMemory ? (from as LayersSource).files?.[path] : await fileBytes(folder + path);
     if (bytes instanceof Uint8Array) files.set(path, bytes);
     else if (bytes instanceof ArrayBuffer) files.set(path, new Uint8Array(bytes));
   }
