@@ -11,19 +11,18 @@ import { ExportError, JitError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
 import type { Capabilities } from "../renderer/renderer.ts";
 import { scheduleTarget } from "../schedule/schedule.ts";
-import { getStateDict } from "../state/state_dict.ts";
 import { captureOf, jit } from "../tensor/jit/jit.ts";
 import type { Captured } from "../tensor/jit/captured.ts";
 import { leavesOfTree } from "../tensor/jit/jit_arguments.ts";
 import { currentCounter, rngState } from "../tensor/nodes/random.ts";
-import { realizedBuffer } from "../tensor/realize.ts";
+import { realizedBuffer, realizedMemory } from "../tensor/realize.ts";
 import { Tensor } from "../tensor/tensor.ts";
 import { Variable } from "../tensor/variable.ts";
 import { argOf, type Storage } from "../uop/core/args.ts";
 import { Ops } from "../uop/core/ops.ts";
 import { toposort } from "../uop/core/uop.ts";
 import { extentsOf } from "../uop/graph/extent.ts";
-import { Names, parameterNames, pathsOf } from "./export_names.ts";
+import { Names, parameterNames, pathsOf, type WeightNames, weightNames } from "./export_names.ts";
 
 /** An argument of the function that is a tensor. */
 interface CallInput {
@@ -46,7 +45,7 @@ export interface CapturedCall {
   readonly inputs: readonly CallInput[];
   readonly outputs: readonly CallOutput[];
   /** What weights are called, by their memory. */
-  readonly names: ReadonlyMap<Buffer, { readonly name: string; readonly shape: readonly number[] }>;
+  readonly names: WeightNames;
   /** What the memory that a call writes held before the recorded one. */
   readonly before: ReadonlyMap<Buffer, Uint8Array>;
   /** What was found at places that a call reads, by their number among the states. */
@@ -78,8 +77,7 @@ const isTensor = (x: unknown): x is Tensor => x instanceof Tensor;
 
 /** The memory of a realized tensor. */
 function bufferIn(t: Tensor): Buffer | undefined {
-  const node = realizedBuffer(t.uop);
-  return node === undefined ? undefined : bufferOf(argOf(node, Ops.BUFFER).storage);
+  return realizedMemory(t.uop);
 }
 function storageIn(t: Tensor): Storage | undefined {
   const node = realizedBuffer(t.uop);
@@ -208,13 +206,6 @@ export async function captureFor(
   // the caller's own memory is as it was
   for (const [b, data] of before) b.device.allocator.copyIn(b.memory, 0, data);
   tensors.forEach((t, i) => captured.writtenInputs.has(i) && bufferIn(t)!.copyIn(inputs[i]));
-  const names = new Map<Buffer, { name: string; shape: readonly number[] }>();
-  if (typeof weights === "object" && weights !== null) {
-    for (const [name, t] of Object.entries(getStateDict(weights))) {
-      const base = bufferIn(t)?.base;
-      if (base !== undefined && !names.has(base)) names.set(base, { name, shape: t.shape });
-    }
-  }
   const inputName = inputNames(fn, args, (t) => !tensors.includes(t));
   return {
     captured,
@@ -226,7 +217,7 @@ export async function captureFor(
       const { dtype, size } = storageIn(tensor)!;
       return { name, tensor, storage: { dtype, size } };
     }),
-    names,
+    names: weightNames(weights),
     before,
     found,
     variables: variablesOf(args),

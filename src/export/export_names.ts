@@ -4,6 +4,9 @@
  *
  * @module
  */
+import type { Buffer } from "../device/buffer.ts";
+import { getStateDict } from "../state/state_dict.ts";
+import { realizedMemory } from "../tensor/realize.ts";
 
 /** Words that mean something else in one of the languages. */
 const RESERVED = new Set(
@@ -64,4 +67,18 @@ export function pathsOf<T>(
   };
   visit(tree, path);
   return out;
+}
+
+/** What weights are called, by their memory. */
+export type WeightNames = ReadonlyMap<Buffer, { readonly name: string; readonly shape: readonly number[] }>;
+
+/** The names that realized tensors have in the state dict of `weights`; none where that is no object. */
+export function weightNames(weights: unknown): WeightNames {
+  const names = new Map<Buffer, { name: string; shape: readonly number[] }>();
+  if (typeof weights !== "object" || weights === null) return names;
+  for (const [name, t] of Object.entries(getStateDict(weights))) {
+    const base = realizedMemory(t.uop)?.base;
+    if (base !== undefined && !names.has(base)) names.set(base, { name, shape: t.shape });
+  }
+  return names;
 }

@@ -4,17 +4,14 @@
  *
  * @module
  */
-import { bufferOf } from "../device/buffer.ts";
-import type { Buffer } from "../device/buffer.ts";
+import { weightNames } from "../export/export_names.ts";
 import { ArgumentError, ExportError } from "../helpers/errors.ts";
 import { type Callable, checkCallable, checkOptions, describe, isPlain } from "../helpers/options.ts";
 import { getStateDict } from "../state/state_dict.ts";
 import { folderOf, pathOf } from "../state/source.ts";
 import { writeFile } from "../state/write.ts";
-import { realizedBuffer } from "../tensor/realize.ts";
-import { argOf } from "../uop/core/args.ts";
-import { Ops } from "../uop/core/ops.ts";
-import { lower, type WeightNames } from "./write/lower_graph.ts";
+import { Tensor } from "../tensor/tensor.ts";
+import { lower } from "./write/lower_graph.ts";
 import { type Dynamic, trace } from "./write/trace.ts";
 import { type ModelBytes, modelBytes } from "./write/write_model.ts";
 
@@ -35,17 +32,6 @@ export interface SaveOptions {
 const KNOWN = ["inputs", "outputs", "dynamic", "weights", "name"];
 /** Models of more bytes have their weights in a file beside them: protocol buffers end at 2 GiB. */
 const MAX_BYTES = 2 ** 31 - 2 ** 20;
-
-/** What weights are called. */
-function weightNames(weights: unknown): WeightNames {
-  const names = new Map<Buffer, { name: string; shape: readonly number[] }>();
-  if (typeof weights !== "object" || weights === null) return names;
-  for (const [name, t] of Object.entries(getStateDict(weights))) {
-    const node = realizedBuffer(t.realize().uop), base = node && bufferOf(argOf(node, Ops.BUFFER).storage)?.base;
-    if (base !== undefined && !names.has(base)) names.set(base, { name, shape: t.shape });
-  }
-  return names;
-}
 
 /** @throws {ArgumentError} for an option that is none of its kind */
 function checkSaveOptions(action: string, options: SaveOptions): SaveOptions {
@@ -85,6 +71,7 @@ async function made(
   if (f.constructor.name === "AsyncFunction") {
     throw new ExportError(action, { reason: "it is async: a graph computes all that it gives, and reads nothing" });
   }
+  if (typeof weights === "object" && weights !== null) Tensor.realize(Object.values(getStateDict(weights)));
   const names = weightNames(weights), traced = trace(action, f, args, rest);
   const { graph, inputs, outputs } = await lower(action, traced, names);
   const bytes = [...graph.initializers.values()].reduce((n, t) => n + t.bytes.length, 0), isLarge = bytes > MAX_BYTES;

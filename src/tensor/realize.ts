@@ -104,6 +104,11 @@ export function realizedBuffer(u: UOp): UOp | undefined {
   const v = unlabeled(u);
   return v.op === Ops.BUFFER ? v : undefined;
 }
+/** The memory of a realized tensor's node; undefined for one that has none. */
+export function realizedMemory(u: UOp): Buffer | undefined {
+  const node = realizedBuffer(u);
+  return node === undefined ? undefined : bufferOf(argOf(node, Ops.BUFFER).storage);
+}
 
 function checkAlive(buffer: UOp, action: string): void {
   const { disposedAt } = argOf(buffer, Ops.BUFFER).storage;

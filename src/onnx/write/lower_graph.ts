@@ -5,9 +5,10 @@
  *
  * @module
  */
-import { type Buffer, bufferOf } from "../../device/buffer.ts";
+import { bufferOf } from "../../device/buffer.ts";
 import { type DType, dtypes } from "../../dtype/dtype.ts";
 import { writeScalar } from "../../dtype/convert.ts";
+import type { WeightNames } from "../../export/export_names.ts";
 import { ExportError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
 import { bytesOfTensors } from "../../state/source.ts";
@@ -27,9 +28,6 @@ import { shapesOf, type Trace } from "./trace.ts";
 
 /** Constants of so many elements are computed before, however small what they are computed from is. */
 const FOLDED = 1 << 16;
-
-/** What weights are called, by their memory. */
-export type WeightNames = ReadonlyMap<Buffer, { readonly name: string; readonly shape: readonly number[] }>;
 
 /** How a node is written. */
 type Plan =

@@ -4,7 +4,6 @@
  * @module
  */
 import { getDevice } from "../../device/device.ts";
-import { bufferOf } from "../../device/buffer.ts";
 import { stepLog } from "../../engine/exec.ts";
 import { type Roofline, rooflineOf } from "../../engine/roofline.ts";
 import { context } from "../../helpers/env.ts";
@@ -18,9 +17,7 @@ import type { PassRecord } from "../../uop/core/recording.ts";
 import { isRecording, recordAll } from "../../uop/rewrite/rewrite.ts";
 import { getStateDict } from "../../state/state_dict.ts";
 import { Tensor } from "../../tensor/tensor.ts";
-import { argOf } from "../../uop/core/args.ts";
-import { Ops } from "../../uop/core/ops.ts";
-import { realizedBuffer } from "../../tensor/realize.ts";
+import { realizedMemory } from "../../tensor/realize.ts";
 import { Elements, type ElementTree, treeText } from "./explain_element.ts";
 import { type Trace, type TraceBuffer, TraceRecorder, type TraceStep } from "./explain_record.ts";
 import { storyText } from "./story_text.ts";
@@ -46,12 +43,6 @@ export interface ExplainOptions {
 
 const KNOWN = ["level", "names", "times", "limit", "dataFile", "passes"];
 const LIMIT = 2000;
-
-/** The buffer of a realized tensor. */
-function bufferIn(t: Tensor): ReturnType<typeof bufferOf> {
-  const node = realizedBuffer(t.uop);
-  return node === undefined ? undefined : bufferOf(argOf(node, Ops.BUFFER).storage);
-}
 
 /** Lists the tensors in a value: itself, or what a tree of them has. */
 function tensorsIn(value: unknown): Tensor[] {
@@ -91,7 +82,7 @@ export class Explanation {
     const named = new Map(before);
     for (const [buffer, name] of namedBuffers(options.names)) named.set(buffer, name);
     this.names = new Map(trace.buffers.flatMap((b) => named.has(b.buffer) ? [[b, named.get(b.buffer)!]] : []));
-    const returned = new Map(tensorsIn(this.result).map((t) => [bufferIn(t), t.shape]));
+    const returned = new Map(tensorsIn(this.result).map((t) => [realizedMemory(t.uop), t.shape]));
     this.results = new Set(trace.buffers.filter((b) => returned.has(b.buffer)));
     for (const b of this.results) b.buffer.shape = returned.get(b.buffer);
   }
@@ -259,7 +250,7 @@ function namedBuffers(tree: unknown): Map<unknown, string> {
   const out = new Map<unknown, string>();
   if (tree === undefined) return out;
   for (const [name, t] of Object.entries(getStateDict(tree))) {
-    const buffer = bufferIn(t);
+    const buffer = realizedMemory(t.uop);
     if (buffer === undefined || out.has(buffer)) continue;
     buffer.shape = t.shape;
     out.set(buffer, name);
