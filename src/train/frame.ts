@@ -64,6 +64,14 @@ function short(x: number): string {
     : x.toExponential().replace("e+", "e");
 }
 
+/** How an SVG image begins; readers of screens are told the title. */
+export function svgHead(width: number, height: number, title: string): string[] {
+  return [
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img" font-family="system-ui, sans-serif" font-size="12">`,
+    `<title>${escapeHtml(title)}</title>`,
+  ];
+}
+
 /** The text of an SVG image of `curves`. */
 export function drawn(
   action: string,
@@ -95,8 +103,7 @@ export function drawn(
     py = (y: number): number => top + (y1 - y) / (y1 - y0) * high;
   const n = (x: number): string => String(Math.round(x * 10) / 10);
   const out: string[] = [
-    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img" font-family="system-ui, sans-serif" font-size="12">`,
-    `<title>${escapeHtml(options.title ?? [...curves.keys()].join(", "))}</title>`,
+    ...svgHead(width, height, options.title ?? [...curves.keys()].join(", ")),
     "<style>.ink{fill:#222}.grid{stroke:#8884;stroke-width:1}.back{fill:#fff}.line{fill:none;stroke-width:2;stroke-linejoin:round}" +
     "@media(prefers-color-scheme:dark){.ink{fill:#ddd}.back{fill:#161616}}</style>",
     `<rect class="back" width="${width}" height="${height}"/>`,

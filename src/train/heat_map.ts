@@ -8,6 +8,7 @@ import { ArgumentError, ShapeError } from "../helpers/errors.ts";
 import { checkNumber, checkOptions, describe } from "../helpers/options.ts";
 import { encodePng } from "../helpers/png.ts";
 import { base64, escapeHtml } from "../helpers/text.ts";
+import { svgHead } from "./frame.ts";
 
 /** Options of {@linkcode heatMap}. */
 export interface ImageOptions {
@@ -61,24 +62,20 @@ export function heatMap(rows: ArrayLike<ArrayLike<number | bigint>>, options: Im
     if (!Number.isNaN(v)) pixels.set([...colorOf((v - low) / span), 255], i * 4);
   });
   const across = Math.max(1, checkNumber(action, "width", width) - 2 * EDGE - SCALE), down = across * height / columns;
-  const top = EDGE + (title === "" ? 0 : TITLE), whole = [width, Math.max(40, down) + top + EDGE].map(Math.ceil);
-  const bar = { x: EDGE + across + EDGE, height: Math.max(40, down) };
+  const top = EDGE + (title === "" ? 0 : TITLE), barX = EDGE + across + EDGE, barHeight = Math.max(40, down);
   const png = base64(encodePng(pixels, columns, height, 4)),
     text = (x: number, y: number, t: string): string => `<text class="ink" x="${x}" y="${y}">${escapeHtml(t)}</text>`;
   return [
-    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${whole.join(" ")}" width="${whole[0]}" height="${
-      whole[1]
-    }" role="img" font-family="system-ui, sans-serif" font-size="12">`,
-    `<title>${escapeHtml(title)}</title>`,
+    ...svgHead(Math.ceil(width), Math.ceil(barHeight + top + EDGE), title),
     "<style>.ink{fill:#222}@media(prefers-color-scheme:dark){.ink{fill:#ddd}}</style>",
     `<defs><linearGradient id="scale" x1="0" y1="1" x2="0" y2="0">${
       COLORS.map((c, i) => `<stop offset="${i / (COLORS.length - 1)}" stop-color="rgb(${c.join()})"/>`).join("")
     }</linearGradient></defs>`,
     ...title === "" ? [] : [text(EDGE, EDGE + 12, title)],
     `<image x="${EDGE}" y="${top}" width="${across}" height="${down}" preserveAspectRatio="none" style="image-rendering:pixelated" href="data:image/png;base64,${png}"/>`,
-    `<rect x="${bar.x}" y="${top}" width="12" height="${bar.height}" fill="url(#scale)"/>`,
-    text(bar.x + 18, top + 10, String(Number(high.toPrecision(4)))),
-    text(bar.x + 18, top + bar.height, String(Number(low.toPrecision(4)))),
+    `<rect x="${barX}" y="${top}" width="12" height="${barHeight}" fill="url(#scale)"/>`,
+    text(barX + 18, top + 10, String(Number(high.toPrecision(4)))),
+    text(barX + 18, top + barHeight, String(Number(low.toPrecision(4)))),
     "</svg>",
   ].join("\n");
 }
