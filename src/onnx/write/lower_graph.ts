@@ -195,16 +195,11 @@ class Lowering {
     for (let axis = 0; axis < out.length; axis++) {
       if (out[axis] < 2) continue;
       const block = prod(out.slice(axis + 1)) * itemsize, count = prod(out.slice(0, axis)), n = out[axis];
-      const first = (i: number): Uint8Array => data.subarray(i * n * block, (i * n + 1) * block);
-      const isAlike = (i: number): boolean => {
-        for (let k = i * n * block; k < (i + 1) * n * block; k++) {
-          if (data[k] !== data[i * n * block + (k - i * n * block) % block]) return false;
-        }
-        return true;
-      };
+      const row = (i: number): Uint8Array => data.subarray(i * n * block, (i + 1) * n * block);
+      const isAlike = (i: number): boolean => row(i).every((x, k, all) => x === all[k % block]);
       if (!Array.from({ length: count }, (_, i) => i).every(isAlike)) continue;
       const kept = new Uint8Array(count * block);
-      for (let i = 0; i < count; i++) kept.set(first(i), i * block);
+      for (let i = 0; i < count; i++) kept.set(row(i).subarray(0, block), i * block);
       data = kept;
       out[axis] = 1;
     }
