@@ -105,11 +105,19 @@ const STRICT = "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'";
 /** What a page is made of: by path, folders end with "/" and have HTML. */
 type Files = Readonly<Record<string, string | Buffer>>;
 
+/** How a browser is started: as any user, with WebGPU by its processor. */
+export const BROWSER_ARGS: readonly string[] = [
+  "--no-sandbox",
+  "--disable-dev-shm-usage",
+  "--enable-unsafe-webgpu",
+  "--use-webgpu-adapter=swiftshader",
+];
+
 /** Opens pages of `files` in a browser. @throws {Error} where what `use` waits for does not come */
 async function withPage<T>(opened: Opened, files: Files, use: (page: Page) => Promise<T>): Promise<T> {
   const browser = await opened.driver.chromium.launch({
     executablePath: opened.executablePath,
-    args: ["--no-sandbox", "--disable-dev-shm-usage", "--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"],
+    args: [...BROWSER_ARGS],
   });
   let timer: ReturnType<typeof setTimeout> | undefined;
   const late = new Promise<never>((_, reject) => {

@@ -7,7 +7,7 @@
  */
 import { parseArgs } from "@std/cli/parse-args";
 import { buildPage, servePage } from "../../examples/web/build.ts";
-import { DRIVER, findBrowser } from "./browser.ts";
+import { BROWSER_ARGS, DRIVER, findBrowser } from "./browser.ts";
 
 /** What was seen. */
 export interface GallerySeen {
@@ -157,13 +157,7 @@ async function browse(options: Options): Promise<GallerySeen | string> {
   try {
     await buildPage(folder);
     const server = servePage(folder, 0);
-    const args = [
-      "--no-sandbox",
-      "--disable-dev-shm-usage",
-      "--enable-unsafe-webgpu",
-      "--use-webgpu-adapter=swiftshader",
-    ];
-    const browser = await driver.chromium.launch({ executablePath, args });
+    const browser = await driver.chromium.launch({ executablePath, args: [...BROWSER_ARGS] });
     try {
       return await visit(await browser.newPage(), `http://127.0.0.1:${server.addr.port}/`, options);
     } finally {
