@@ -277,9 +277,7 @@ export abstract class TensorBase {
   protected refresh(all = false, isRead = false): boolean {
     const path = this.aliases(), [top] = path;
     const { base, steps } = shown(top.present), hasMemory = isMemory(base) && !isOfValue(top);
-    if (path.length > 1 && isStale(hasMemory ? newestOf(base) : top.present) && this.part(path, base)) {
-      return this.refresh(all, isRead);
-    }
+    if (path.length > 1 && this.part(path, base, hasMemory)) return this.refresh(all, isRead);
     let moved: (UOp | undefined)[];
     if (hasMemory) {
       let now = newestOf(base);
@@ -322,13 +320,15 @@ export abstract class TensorBase {
    * Where what views are views of is lost, memory of its own for the nearest that has been realized: nobody can see more of
    * the tensor. Tells whether there is one.
    */
-  private part(path: readonly TensorBase[], lost: UOp): boolean {
+  private part(path: readonly TensorBase[], base: UOp, hasMemory: boolean): boolean {
     const own = path.findLast((t) => {
       const whole = wholeOf(t.present);
-      return whole.op === Ops.BUFFER && !isGone(whole) && !(isMemory(lost) && isSameMemory(whole, lost));
+      return whole.op === Ops.BUFFER && !isGone(whole) && !(isMemory(base) && isSameMemory(whole, base));
     });
-    own?.ownMemory();
-    return own !== undefined;
+    // looked for last: it reads all writes that are not done, and views that have been written have no memory of their own
+    if (own === undefined || !isStale(hasMemory ? newestOf(base) : path[0].present)) return false;
+    own.ownMemory();
+    return true;
   }
   /** Makes a view that has been realized name memory of its own, and be a view of nothing. */
   private ownMemory(): void {
