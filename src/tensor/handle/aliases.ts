@@ -253,7 +253,7 @@ class Strong<T extends Handle> implements Source<T> {
   }
 }
 
-/** Of a view that has memory of its own: it keeps nothing. */
+/** Of a view that has been realized: it keeps nothing. */
 class Weak<T extends Handle> implements Source<T> {
   readonly over: undefined = undefined;
 

@@ -151,7 +151,7 @@ export abstract class TensorBase {
   private holds: boolean;
   /** What this is a view of. */
   private source: Source<TensorBase> | undefined;
-  /** Whether this has been realized as another shape of the memory that it is a view of: it is what is there now. */
+  /** Whether this has been realized, and is all of its tensor in order: it is what is there now. */
   private follows: boolean;
   /** Whether this is a value that only happens to be what is in memory: a sum over one element. */
   private isValue: boolean;

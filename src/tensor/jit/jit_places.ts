@@ -188,7 +188,8 @@ function isState(t: TensorBase, start: number, inputs: readonly Storage[]): bool
 
 /**
  * Realizes a result, and `others` with it, in one schedule. Tensors that are state are copied: what a result says does not
- * change when that is written. Arguments, of storages `inputs`, and views of them stay what they are.
+ * change when that is written. Arguments, of storages `inputs`, and views that are all of them or were written stay what
+ * they are; other views are values.
  */
 export function realizeResult(
   result: unknown,
