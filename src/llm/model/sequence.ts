@@ -96,6 +96,8 @@ export class Sequence {
   private readonly cache: readonly LayerCache[];
   private readonly counts: Tensor;
   private readonly bias: Tensor;
+  /** Stands for a mask where none is read. */
+  private readonly noMask: Tensor;
   private readonly position: Variable;
   /** Of the first token of a chunk. */
   private readonly chunkStart: Variable;
@@ -115,6 +117,7 @@ export class Sequence {
     this.cache = layers;
     this.counts = Tensor.zeros([vocabulary], { device }).contiguous().realize();
     this.bias = Tensor.zeros([vocabulary], { device }).contiguous().realize();
+    this.noMask = Tensor.zeros([Math.ceil(vocabulary / 32)], { dtype: dtypes.uint32, device }).contiguous().realize();
     const chunk = this.chunk = Math.min(CHUNK, context - 1);
     this.position = new Variable(`position${row || ""}`, 0, context - 1);
     this.chunkStart = new Variable("chunk_start", 0, context - chunk);
@@ -330,9 +333,9 @@ export class Sequence {
     return await this.take(this.chosen(logits, this.place(), ...this.sampler()), undefined);
   }
   private sampler(): Sampler {
-    const { sampling, constraint, numbers, seed } = this.choice!, { vocabulary, device } = this.decoder;
-    const bits = constraint?.mask() ?? new Uint32Array(Math.ceil(vocabulary / 32));
-    return [numbers, seed, new Tensor(bits, { device }).realize(), sampling.plan];
+    const { sampling, constraint, numbers, seed } = this.choice!, { device } = this.decoder;
+    const mask = constraint === undefined ? this.noMask : new Tensor(constraint.mask(), { device }).realize();
+    return [numbers, seed, mask, sampling.plan];
   }
   private async take(next: Sampled, token: Tensor | undefined): Promise<NextToken> {
     this.held.push(...this.rest);
@@ -359,6 +362,7 @@ export class Sequence {
   [Symbol.dispose](): void {
     this.counts.dispose();
     this.bias.dispose();
+    this.noMask.dispose();
     this.held.length = 0;
   }
 }
