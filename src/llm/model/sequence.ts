@@ -99,8 +99,6 @@ export class Sequence {
   /** Stands for a mask where none is read. */
   private readonly noMask: Tensor;
   private readonly position: Variable;
-  /** Of the first token of a chunk. */
-  private readonly chunkStart: Variable;
   private readonly chunk: number;
   private readonly last: Variable;
   private readonly copied: Variable;
@@ -120,7 +118,6 @@ export class Sequence {
     this.noMask = Tensor.zeros([Math.ceil(vocabulary / 32)], { dtype: dtypes.uint32, device }).contiguous().realize();
     const chunk = this.chunk = Math.min(CHUNK, context - 1);
     this.position = new Variable(`position${row || ""}`, 0, context - 1);
-    this.chunkStart = new Variable("chunk_start", 0, context - chunk);
     this.last = new Variable("last", 0, chunk - 1);
     this.copied = new Variable("copied", 1, context);
     const { counts, bias } = this;
@@ -172,7 +169,7 @@ export class Sequence {
     this.held.length = 0;
     while (this.held.length < tokens.length) {
       const at = this.held.length, size = this.hasRoom ? this.chunk : 1, part = tokens.slice(at, at + size);
-      const x = this.states(this.tensor(part, size), (size > 1 ? this.chunkStart : this.position).bind(at));
+      const x = this.states(this.tensor(part, size), this.startOf(size).bind(at));
       const values = await x.data() as Float32Array;
       this.held.push(...part);
       yield values.subarray(0, part.length * this.decoder.spec.dim);
@@ -278,7 +275,7 @@ export class Sequence {
   /** Reads a chunk. */
   readChunk(): void {
     const size = this.hasRoom ? this.chunk : 1, part = this.rest.slice(0, size);
-    this.read(this.tensor(part, size), (size > 1 ? this.chunkStart : this.position).bind(this.held.length));
+    this.read(this.tensor(part, size), this.startOf(size).bind(this.held.length));
     this.held.push(...part);
     this.rest = this.rest.slice(size);
   }
@@ -295,14 +292,14 @@ export class Sequence {
   async step(): Promise<NextToken> {
     const known = this.ahead.shift() ?? await this.guessed();
     if (known !== undefined) return { id: known, logprobs: undefined, guessed: true };
-    const many = this.rest.length > 1, { chunk, token } = this;
-    const input = token ?? this.tensor(this.rest, many ? chunk : 1);
-    const start = (many ? this.chunkStart : this.position).bind(this.held.length);
+    const size = this.rest.length > 1 ? this.chunk : 1, input = this.token ?? this.tensor(this.rest, size);
+    const start = this.startOf(size).bind(this.held.length);
     const next = this.stepped(input, start, this.last.bind(this.rest.length - 1), ...this.sampler());
     return await this.take(next, next.token);
   }
   /** The position of the first of so many tokens. */
   private startOf(size: number): Variable {
+    if (size === 1) return this.position;
     let start = this.starts.get(size);
     if (start === undefined) {
       this.starts.set(size, start = new Variable(`start${size}`, 0, this.decoder.context - size));
