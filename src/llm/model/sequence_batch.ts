@@ -139,13 +139,13 @@ export class SequenceBatch {
         reason: `the model is generating ${what}; wait until that has ended, or load it with more sequences`,
       });
     }
+    const common = this.sequences.map((s) => s.common(tokens));
     const own = rests.reduce((a, b) => {
-      const more = b.common(tokens) - a.common(tokens);
+      const more = common[b.row] - common[a.row];
       return more > 0 || more === 0 && this.used[b.row] < this.used[a.row] ? b : a;
     });
-    const best = this.sequences.reduce((a, b) => b.common(tokens) > a.common(tokens) ? b : a, own);
-    const known = best.common(tokens);
-    if (known >= own.common(tokens) + CHUNK) own.copyFrom(best, known);
+    const best = this.sequences.reduce((a, b) => common[b.row] > common[a.row] ? b : a, own);
+    if (common[best.row] >= common[own.row] + CHUNK) own.copyFrom(best, common[best.row]);
     return own;
   }
 
