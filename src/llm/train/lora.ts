@@ -141,6 +141,7 @@ export function loadLora(model: LanguageModel, file: Gguf): Lora {
   const weights = new Map<string, Weight>(), { decoder } = model;
   for (const name of file.tensors.keys()) {
     const base = name.replace(/\.lora_[ab]$/, ""), w = decoder.weights.get(base), [m, n] = w?.shape ?? [];
+    if (weights.has(base)) continue; // its other half was named before
     const [a, b] = ["a", "b"].map((x) => file.tensors.get(`${base}.lora_${x}`));
     const rank = a?.shape[0];
     if (w === undefined || w.shape.length !== 2 || a?.shape[1] !== n || b?.shape[0] !== m || b?.shape[1] !== rank) {
