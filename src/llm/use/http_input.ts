@@ -3,7 +3,8 @@
  *
  * @module
  */
-import { ApiError, type Body } from "./api_fields.ts";
+import { concatBytes } from "../../helpers/math.ts";
+import { ApiError, type Body, isObject } from "./api_fields.ts";
 
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
@@ -66,13 +67,7 @@ async function bytesOf(request: Request, limit: number, timeMs: number): Promise
     late.catch(() => {});
     reader?.cancel().catch(() => {});
   }
-  const all = new Uint8Array(size);
-  let at = 0;
-  for (const p of parts) {
-    all.set(p, at);
-    at += p.length;
-  }
-  return all;
+  return concatBytes(parts);
 }
 
 /** The object that a request brings. @throws {ApiError} for what is too large, too late, or none */
@@ -84,8 +79,6 @@ export async function bodyOf(request: Request, limit: number, timeMs: number): P
   } catch {
     throw new ApiError(400, "the body is no JSON in UTF-8", null, "invalid_json");
   }
-  if (typeof body !== "object" || body === null || Array.isArray(body)) {
-    throw new ApiError(400, "the body is no JSON object", null, "invalid_json");
-  }
-  return body as Body;
+  if (!isObject(body)) throw new ApiError(400, "the body is no JSON object", null, "invalid_json");
+  return body;
 }
