@@ -5,7 +5,6 @@
  *
  * @module
  */
-import { ArgumentError } from "../../helpers/errors.ts";
 import { type ChatMessage, renderChat, type Tool } from "./chat_template.ts";
 
 /** How calls are written. */
@@ -41,7 +40,7 @@ const PROBE: Tool = {
 };
 
 /** The end of the JSON object that begins at `at`; undefined where it is not complete. */
-export function endOfObject(text: string, at: number): number | undefined {
+function endOfObject(text: string, at: number): number | undefined {
   let depth = 0, quoted = false;
   for (let i = at; i < text.length; i++) {
     const c = text[i];
@@ -132,13 +131,6 @@ export function callSchema(tools: readonly Tool[], { nameKey, argumentsKey }: To
     required: [nameKey, argumentsKey],
   }));
   return { anyOf };
-}
-
-/** A call of an object's text. @throws {ArgumentError} for what is none */
-export function callOf(text: string, { nameKey, argumentsKey }: ToolForm): ToolCall {
-  const found = parse(text), name = found?.[nameKey], given = found?.[argumentsKey];
-  if (typeof name !== "string") throw new ArgumentError("read a call", { reason: "it is no JSON with a name" });
-  return { name, arguments: typeof given === "string" ? given : JSON.stringify(given ?? {}) };
 }
 
 /** What {@linkcode ToolCallReader} found. */
@@ -250,13 +242,12 @@ export class ToolCallReader {
     this.pending = this.pending.slice(size);
     return out;
   }
+  /** The call of an object's text, of a tool that is known. */
   private callIn(text: string): ToolCall | undefined {
-    try {
-      const call = callOf(text, this.form);
-      return this.known.has(call.name) ? call : undefined;
-    } catch {
-      return undefined;
-    }
+    const { nameKey, argumentsKey } = this.form, found = parse(text), name = found?.[nameKey];
+    if (typeof name !== "string" || !this.known.has(name)) return undefined;
+    const given = found?.[argumentsKey];
+    return { name, arguments: typeof given === "string" ? given : JSON.stringify(given ?? {}) };
   }
 }
 /** Text that is shown, a call, and whether more can be told. */
