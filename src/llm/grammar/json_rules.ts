@@ -20,7 +20,7 @@ import {
 } from "./grammar.ts";
 
 /** What values are made of. Surrogates are not written as escapes, since a half of a pair is no character. */
-export const JSON_RULES: Grammar = readGbnf(String.raw`
+const VALUES = String.raw`
 space ::= " "? | "\n"{1,2} [ \t]{0,20}
 plain ::= [^"\\\x00-\x1F\x7F]
 hex ::= [0-9a-fA-F]
@@ -39,7 +39,12 @@ date ::= [0-9]{4} "-" ("0" [1-9] | "1" [0-2]) "-" ("0" [1-9] | "1" [0-9] | "2" [
 time ::= ([01] [0-9] | "2" [0-3]) ":" [0-5] [0-9] ":" [0-5] [0-9] ("." [0-9]{3})? ("Z" | [+-] ([01] [0-9] | "2" [0-3]) ":" [0-5] [0-9])
 date-time ::= date "T" time
 uuid ::= hex{8} "-" hex{4} "-" hex{4} "-" hex{4} "-" hex{12}
-`);
+`;
+let read: Grammar | undefined;
+/** The rules of values, read when they are first asked for. */
+export function jsonRules(): Grammar {
+  return read ??= readGbnf(VALUES);
+}
 
 /** Formats of texts that are kept to; others are only said. */
 export const FORMATS: ReadonlySet<string> = new Set(["date", "time", "date-time", "uuid"]);
@@ -104,7 +109,7 @@ function natural(a: number, b: number): Rule {
 }
 
 /** Beyond these, numbers are not written. */
-export const LARGEST: number = 1e15 - 1;
+const LARGEST = 1e15 - 1;
 
 /** Whole numbers from `min` to `max`; undefined where there are none. */
 export function wholeRange(min: number, max: number): Rule | undefined {

@@ -7,7 +7,7 @@
  */
 import { ArgumentError } from "../../helpers/errors.ts";
 import { choice, type Grammar, maybe, named, type Rule, sequence, text } from "./grammar.ts";
-import { FORMATS, JSON_RULES, listOf, numberRange, sizedText, textBut, wholeRange } from "./json_rules.ts";
+import { FORMATS, jsonRules, listOf, numberRange, sizedText, textBut, wholeRange } from "./json_rules.ts";
 import { patternText } from "./regex_rule.ts";
 
 type Schema = Readonly<Record<string, unknown>>;
@@ -47,7 +47,7 @@ function refuse(path: string, reason: string): never {
 }
 
 class SchemaReader {
-  private readonly rules: Map<string, Rule> = new Map(JSON_RULES);
+  private readonly rules: Map<string, Rule> = new Map(jsonRules());
   private parts = 0;
   constructor(private readonly whole: unknown) {}
 
