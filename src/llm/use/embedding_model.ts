@@ -3,11 +3,11 @@
  *
  * @module
  */
-import { defaultDevice, type DeviceName, knownDevice } from "../../device/device.ts";
+import type { DeviceName } from "../../device/device.ts";
 import { FILES } from "../../device/files.ts";
 import { ArgumentError } from "../../helpers/errors.ts";
 import { checkOptions } from "../../helpers/options.ts";
-import type { Loadable } from "../../state/source.ts";
+import { type Loadable, placeOf } from "../../state/source.ts";
 import { jit } from "../../tensor/jit/jit.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import { type Gguf, readGguf } from "../files/gguf.ts";
@@ -34,8 +34,9 @@ export class EmbeddingModel {
   /** Of what was read; {@linkcode EmbeddingModel.load} reads it. */
   constructor(file: Gguf, name: string, options: { readonly device?: DeviceName } = {}) {
     checkOptions("load a model", options, ["device"]);
-    const device = options.device === undefined ? defaultDevice() : knownDevice(options.device);
-    const meta = new Metadata(file.metadata, name), encoder = this.encoder = new Encoder(file, name, device);
+    const device = placeOf(options),
+      meta = new Metadata(file.metadata, name),
+      encoder = this.encoder = new Encoder(file, name, device);
     this.name = meta.text("general.name", name.split(/[/\\]/).at(-1)!.replace(/\.gguf$/, ""));
     this.tokenizer = new Tokenizer(vocabularyOf(meta), name);
     this.step = jit((tokens: Tensor, count: Tensor) => encoder.embed(tokens, count).realize());

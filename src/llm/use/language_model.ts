@@ -3,12 +3,12 @@
  *
  * @module
  */
-import { defaultDevice, type DeviceName, knownDevice } from "../../device/device.ts";
+import type { DeviceName } from "../../device/device.ts";
 import { FILES } from "../../device/files.ts";
 import { hostFiles } from "../../device/host_files.ts";
 import { ArgumentError } from "../../helpers/errors.ts";
 import { checkInteger, checkOptions } from "../../helpers/options.ts";
-import { type Loadable, pathOf } from "../../state/source.ts";
+import { type Loadable, pathOf, placeOf } from "../../state/source.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import { type Gguf, readGguf } from "../files/gguf.ts";
 import { readHfFolder } from "../files/hf_folder.ts";
@@ -70,8 +70,7 @@ export class LanguageModel {
   constructor(file: Gguf, name: string, options: LoadModelOptions = {}) {
     checkOptions("load a model", options, ["device", "context", "cache", "sequences"]);
     if (options.context !== undefined) checkInteger("load a model", "context", options.context, 8);
-    const device = options.device === undefined ? defaultDevice() : knownDevice(options.device),
-      meta = new Metadata(file.metadata, name);
+    const device = placeOf(options), meta = new Metadata(file.metadata, name);
     this.name = meta.text("general.name", name.split(/[/\\]/).at(-1)!.replace(/\.gguf$/, ""));
     this.decoder = new Decoder(file, name, device, options.context);
     this.tokenizer = new Tokenizer(vocabularyOf(meta), name);
