@@ -9,7 +9,7 @@ import { ArgumentError } from "../../helpers/errors.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import type { Gguf } from "../files/gguf.ts";
 import { type CacheKind, emptyCache, type LayerCache, memoryOf } from "./cache_memory.ts";
-import { normLayer, type Place, type SequenceRows } from "./linear_layers.ts";
+import { neededNorm, type Place, type SequenceRows } from "./linear_layers.ts";
 import { decoderLayer } from "./llm_blocks.ts";
 import { hasWindow, isRecurrent, type ModelSpec, modelSpec } from "./model_spec.ts";
 import { stateShapes } from "./recurrent_layers.ts";
@@ -58,7 +58,7 @@ export class Decoder {
     store.get("token_embd.weight", [this.vocabulary, spec.dim]);
     this.output = store.maybe("output.weight", [this.vocabulary, spec.dim]) ?? this.embedding;
     this.outputBias = store.maybe("output.bias", [this.vocabulary]);
-    this.finalNorm = normLayer(spec, store, "output_norm") ?? store.get("output_norm.weight") as never;
+    this.finalNorm = neededNorm(spec, store, "output_norm");
     this.layers = Array.from({ length: spec.layers }, (_, i) => decoderLayer(spec, store, i));
     const long = this.context > spec.rope.originalContext;
     const factors = store.maybe("rope_freqs.weight") ?? store.maybe(`rope_factors_${long ? "long" : "short"}.weight`);

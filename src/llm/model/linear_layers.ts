@@ -57,6 +57,13 @@ export function normLayer(
   };
 }
 
+/** A norm that must be there. @throws {FormatError} naming its weight */
+export function neededNorm(spec: ModelSpec, store: WeightStore, name: string): Layer {
+  const norm = normLayer(spec, store, name);
+  if (norm === undefined) store.get(`${name}.weight`);
+  return norm!;
+}
+
 /** A product by the name of its weight `[m, n]`, with its bias if there is one. */
 export function linear(store: WeightStore, name: string, m: number, n: number): Layer | undefined {
   const weight = store.maybe(`${name}.weight`, [m, n]), bias = store.maybe(`${name}.bias`, [m]);

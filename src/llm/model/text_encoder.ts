@@ -11,7 +11,7 @@ import { Metadata } from "../text/vocabulary.ts";
 import type { Gguf } from "../files/gguf.ts";
 import { threeProducts } from "./cached_attention.ts";
 import { feedForward } from "./feed_forward.ts";
-import { type Layer, needed, normLayer } from "./linear_layers.ts";
+import { type Layer, needed, neededNorm } from "./linear_layers.ts";
 import { ENCODERS, type ModelSpec, modelSpec } from "./model_spec.ts";
 import { type RopeTable, ropeTable, turn } from "./rope_tables.ts";
 import { type Weight, WeightStore } from "./weight_store.ts";
@@ -27,8 +27,8 @@ type EncoderLayer = (x: Tensor, open: Tensor, angles: RopeTable | undefined) => 
 function encoderLayer(spec: ModelSpec, store: WeightStore, layer: number): EncoderLayer {
   const { dim, heads, kvHeads, headDim, rope } = spec, at = `blk.${layer}.`, project = threeProducts(spec, store, at);
   const out = needed(store, `${at}attn_output`, dim, heads * headDim), feed = feedForward(spec, store, at);
-  const norm = (name: string): Layer => normLayer(spec, store, at + name) ?? store.get(`${at}${name}.weight`) as never;
-  const afterAttention = norm("attn_output_norm"), afterFeed = norm("layer_output_norm");
+  const afterAttention = neededNorm(spec, store, `${at}attn_output_norm`),
+    afterFeed = neededNorm(spec, store, `${at}layer_output_norm`);
   return (x, open, angles) => {
     const [t] = x.shape, placed = project(x);
     if (angles !== undefined) [0, 1].forEach((i) => placed[i] = turn(placed[i], rope.kind as "halves", angles));
@@ -74,7 +74,7 @@ export class Encoder {
     this.embedding = store.get("token_embd.weight");
     this.types = store.maybe("token_types.weight");
     this.positions = rope.kind === "none" ? store.get("position_embd.weight", [context, dim]) : undefined;
-    this.firstNorm = normLayer(spec, store, "token_embd_norm") ?? store.get("token_embd_norm.weight") as never;
+    this.firstNorm = neededNorm(spec, store, "token_embd_norm");
     this.layers = Array.from({ length: layers }, (_, i) => encoderLayer(spec, store, i));
     this.angles = rope.kind === "none" ? undefined : ropeTable(rope, context, false, undefined, device);
     store.realize();
