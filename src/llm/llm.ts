@@ -25,7 +25,7 @@ export { formatsOf, type MixName, quantizeModel } from "./files/mixes.ts";
 export { quantize, QUANTIZED } from "./files/quantize.ts";
 export type { Adapter, Weight } from "./model/weight_store.ts";
 export { Decoder } from "./model/decoder.ts";
-export { ARCHITECTURES, type ModelSpec, modelSpec } from "./model/model_spec.ts";
+export { ARCHITECTURES, type ModelSpec, modelSpec, type Pooling } from "./model/model_spec.ts";
 export type { CacheKind } from "./model/cache_memory.ts";
 export type { SamplingOptions } from "./model/sampler.ts";
 export type { TokenLogprobs } from "./model/sequence.ts";
@@ -38,7 +38,7 @@ export { loadLora, Lora, lora, type LoraOptions } from "./train/lora.ts";
 export { type EncodeOptions, Tokenizer, TokenStream } from "./text/tokenizer.ts";
 export { Metadata, TokenKind, type Vocabulary, vocabularyOf } from "./text/vocabulary.ts";
 export { EmbeddingModel } from "./use/embedding_model.ts";
-export { Encoder, type Pooling } from "./model/text_encoder.ts";
+export { Encoder } from "./model/text_encoder.ts";
 export { type DecodeStep, decodeStep } from "./use/decode_step.ts";
 export type {
   Completion,

@@ -10,6 +10,11 @@ import { Metadata } from "../text/vocabulary.ts";
 /** How positions turn queries and keys: neighbors are pairs, or an element and the one half of the turned part later. */
 export type RopeKind = "none" | "pairs" | "halves";
 
+/** How the states of a text's tokens become one vector: their mean, or that of the first or the last. */
+export type Pooling = "mean" | "first" | "last";
+/** By the number in files, as llama.cpp has them. */
+export const POOLINGS: readonly (Pooling | undefined)[] = [undefined, "mean", "first", "last"];
+
 /** The angles of positions. */
 export interface RopeSpec {
   readonly kind: RopeKind;

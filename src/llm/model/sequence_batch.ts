@@ -12,6 +12,7 @@ import { Tensor } from "../../tensor/tensor.ts";
 import { Variable } from "../../tensor/variable.ts";
 import type { Decoder } from "./decoder.ts";
 import { type CacheKind, cacheOfRow, type LayerCache, memoryOf } from "./cache_memory.ts";
+import type { Pooling } from "./model_spec.ts";
 import type { Sampling } from "./sampler.ts";
 import { CHUNK, type NextToken, Sequence, type Speculation, type TokenConstraint } from "./sequence.ts";
 
@@ -21,9 +22,6 @@ interface Member {
   /** Where its reader waits for a token. */
   wants: PromiseWithResolvers<NextToken> | undefined;
 }
-
-/** Which states of a text's tokens stand for it. */
-export type Pooling = "mean" | "first" | "last";
 
 /** How long texts wait for those whose readers are slow, and after how long other tasks of the program have a turn. */
 const PATIENCE_MS = 2, TURN_MS = 20;

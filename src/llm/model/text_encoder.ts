@@ -12,13 +12,9 @@ import type { Gguf } from "../files/gguf.ts";
 import { threeProducts } from "./cached_attention.ts";
 import { feedForward } from "./feed_forward.ts";
 import { type Layer, needed, neededNorm } from "./linear_layers.ts";
-import { ENCODERS, type ModelSpec, modelSpec } from "./model_spec.ts";
+import { ENCODERS, type ModelSpec, modelSpec, type Pooling, POOLINGS } from "./model_spec.ts";
 import { type RopeTable, ropeTable, turn } from "./rope_tables.ts";
 import { type Weight, WeightStore } from "./weight_store.ts";
-
-/** How the vectors of tokens become one: their mean, or that of the first or the last. */
-export type Pooling = "mean" | "first" | "last";
-const POOLINGS: readonly (Pooling | undefined)[] = [undefined, "mean", "first", "last"];
 
 /** A layer of activations `[T, dim]`, where keys `[T]` are open. */
 type EncoderLayer = (x: Tensor, open: Tensor, angles: RopeTable | undefined) => Tensor;

@@ -14,10 +14,10 @@ import { type Gguf, readGguf } from "../files/gguf.ts";
 import { readHfFolder } from "../files/hf_folder.ts";
 import type { CacheKind } from "../model/cache_memory.ts";
 import { Decoder } from "../model/decoder.ts";
-import type { ModelSpec } from "../model/model_spec.ts";
+import { type ModelSpec, type Pooling, POOLINGS } from "../model/model_spec.ts";
 import { samplingOf } from "../model/sampler.ts";
 import { guessByRepetition, type Speculation } from "../model/sequence.ts";
-import { type Pooling, SequenceBatch } from "../model/sequence_batch.ts";
+import { SequenceBatch } from "../model/sequence_batch.ts";
 import { type ChatMessage, renderChat } from "../text/chat_template.ts";
 import { type ToolForm, toolFormOf } from "../text/tool_calls.ts";
 import { Tokenizer } from "../text/tokenizer.ts";
@@ -48,8 +48,6 @@ export interface LoadModelOptions {
   readonly sequences?: number;
 }
 
-const POOLINGS: readonly (Pooling | undefined)[] = [undefined, "mean", "first", "last"];
-
 /** A text, or the ids of its tokens. */
 export type Prompt = string | readonly number[] | Int32Array;
 
@@ -76,7 +74,6 @@ export class LanguageModel {
     this.tokenizer = new Tokenizer(vocabularyOf(meta), name);
     const count = options.sequences === undefined ? 1 : checkInteger("load a model", "sequences", options.sequences, 1);
     this.batch = new SequenceBatch(this.decoder, options.cache, count);
-    // numbers of llama.cpp: 1 mean, 2 the first token, 3 the last
     this.pooling = POOLINGS[meta.number(`${this.spec.architecture}.pooling_type`, 1)] ?? "mean";
     this.constraints = new Constraints(this.tokenizer, this.decoder.vocabulary);
   }
