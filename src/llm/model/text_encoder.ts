@@ -21,16 +21,14 @@ type EncoderLayer = (x: Tensor, open: Tensor, angles: RopeTable | undefined) => 
 
 /** Attention and feed-forward, each with the norm behind its sum with what it reads. */
 function encoderLayer(spec: ModelSpec, store: WeightStore, layer: number): EncoderLayer {
-  const { dim, heads, kvHeads, headDim, rope } = spec, at = `blk.${layer}.`, project = threeProducts(spec, store, at);
+  const { dim, heads, headDim, rope } = spec, at = `blk.${layer}.`, project = threeProducts(spec, store, at);
   const out = needed(store, `${at}attn_output`, dim, heads * headDim), feed = feedForward(spec, store, at);
   const afterAttention = neededNorm(spec, store, `${at}attn_output_norm`),
     afterFeed = neededNorm(spec, store, `${at}layer_output_norm`);
   return (x, open, angles) => {
     const [t] = x.shape, placed = project(x);
     if (angles !== undefined) [0, 1].forEach((i) => placed[i] = turn(placed[i], rope.kind as "halves", angles));
-    const [q, k, v] = placed.map((y) =>
-      y.transpose(0, 1).repeatInterleave(heads / (y.shape[1] === heads ? heads : kvHeads), 0)
-    );
+    const [q, k, v] = placed.map((y) => y.transpose(0, 1).repeatInterleave(heads / y.shape[1], 0));
     const scores = open.where(q.mul(spec.attentionScale).matmul(k.transpose(1, 2)), -Infinity);
     const mixed = scores.softmax(-1).matmul(v).transpose(0, 1).reshape([t, heads * headDim]);
     const y = afterAttention(x.add(out(mixed)));
