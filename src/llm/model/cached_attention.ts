@@ -6,7 +6,7 @@
  * @module
  */
 import { dtypes } from "../../dtype/dtype.ts";
-import type { Tensor } from "../../tensor/tensor.ts";
+import { Tensor } from "../../tensor/tensor.ts";
 import { type CacheHalf, type LayerCache, readCache, writeCache } from "./cache_memory.ts";
 import { type Layer, linear, needed, normLayer, type Place, rmsNorm } from "./linear_layers.ts";
 import { hasPositions, hasWindow, type ModelSpec } from "./model_spec.ts";
@@ -110,8 +110,7 @@ function withSinks(scores: Tensor, sinks: Tensor): Tensor {
 
 /** 0, 1 ... below `n`, where `like` is. */
 function countTo(n: number | Tensor, like: Tensor): Tensor {
-  const make = like.constructor as unknown as typeof Tensor;
-  return make.arange(n as number, { dtype: dtypes.int32, device: like.device });
+  return Tensor.arange(n, { dtype: dtypes.int32, device: like.device });
 }
 
 /** Where the rows of `x` stand: int32 `[T]`. */
