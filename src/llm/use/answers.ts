@@ -108,9 +108,10 @@ export function usageOf(answers: readonly Answer[], jobs: readonly Job[]): Recor
 function finite(x: number): number {
   return Math.max(x, -9999);
 }
+const decoder = new TextDecoder();
 function tokenText(tokenizer: Tokenizer, id: number): { token: string; bytes: number[] } {
   const bytes = tokenizer.bytesOf(id, true);
-  return { token: new TextDecoder().decode(bytes), bytes: [...bytes] };
+  return { token: decoder.decode(bytes), bytes: [...bytes] };
 }
 type Told = Piece & { readonly id: number; readonly logprobs: TokenLogprobs };
 function withLogprobs(pieces: readonly Piece[]): Told[] {

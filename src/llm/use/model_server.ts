@@ -382,8 +382,9 @@ export class ModelServer {
 
 /** The first numbers of a vector, of length 1 again. */
 function shortened(x: Float32Array<ArrayBuffer>, count: number): Float32Array<ArrayBuffer> {
+  if (count === x.length) return x;
   const part = x.slice(0, count), size = Math.hypot(...part) || 1;
-  return count === x.length ? x : part.map((v) => v / size);
+  return part.map((v) => v / size);
 }
 
 /** Sends data, of an event with a name where it has one. */
