@@ -5,30 +5,15 @@
  *
  * @module
  */
-import { f16Bits } from "../../dtype/float16.ts";
 import { ArgumentError } from "../../helpers/errors.ts";
 import type { FormatName } from "./block_formats.ts";
-import { packAffine, packQ6K } from "./quantize_k.ts";
+import { furthest, half, packAffine, packQ6K } from "./quantize_k.ts";
 
 /** Fills one block: the elements `x` to the bytes `out`, of which `view` is the same. */
 type Pack = (x: Float32Array, out: Uint8Array, view: DataView) => void;
 
 const f = Math.fround;
 
-/** The element furthest from 0. */
-function furthest(x: Float32Array): number {
-  let most = 0, value = 0;
-  for (const v of x) {
-    if (Math.abs(v) > most) {
-      most = Math.abs(v);
-      value = v;
-    }
-  }
-  return value;
-}
-function half(view: DataView, at: number, x: number): void {
-  view.setUint16(at, f16Bits(x), true);
-}
 /** Whole numbers from 0 to `limit`: x * id + shift, cut off. */
 function levels(x: Float32Array, least: number, id: number, shift: number, limit: number): Uint8Array {
   return Uint8Array.from(x, (v) => Math.min(limit, Math.trunc(f(f(f(v - least) * id) + shift))));

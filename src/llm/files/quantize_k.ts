@@ -78,11 +78,11 @@ function fitAffine(x: Float32Array, w: Float32Array, high: number, q: Int8Array)
 
 /** The best of the guesses for levels from `-middle` to `middle - 1`. The scale has a sign. */
 function fitCentered(x: Float32Array, w: Float32Array, middle: number, q: Int8Array): number {
-  const furthest = x.reduce((a, b) => Math.abs(b) > Math.abs(a) ? b : a, 0), range = [-middle, middle - 1] as const;
+  const most = furthest(x), range = [-middle, middle - 1] as const;
   let best = 0, least = Infinity;
-  if (furthest === 0) return 0;
+  if (most === 0) return 0;
   for (const more of GUESSES) {
-    roundAll(x, w, { scale: -furthest / (middle + more), least: 0 }, range, q);
+    roundAll(x, w, { scale: -most / (middle + more), least: 0 }, range, q);
     let sqq = 0, sxq = 0;
     for (let i = 0; i < x.length; i++) {
       sqq += w[i] * q[i] * q[i];
@@ -94,8 +94,19 @@ function fitCentered(x: Float32Array, w: Float32Array, middle: number, q: Int8Ar
   return best;
 }
 
-/** The value of half precision that is written. */
-function half(view: DataView, at: number, x: number): number {
+/** The element furthest from 0. */
+export function furthest(x: ArrayLike<number>): number {
+  let most = 0, value = 0;
+  for (let i = 0; i < x.length; i++) {
+    if (Math.abs(x[i]) > most) {
+      most = Math.abs(x[i]);
+      value = x[i];
+    }
+  }
+  return value;
+}
+/** Writes a number in half precision; gives the value that it has there. */
+export function half(view: DataView, at: number, x: number): number {
   const bits = f16Bits(x);
   view.setUint16(at, bits, true);
   return f16Value(bits);
@@ -158,7 +169,7 @@ export function packQ6K(x: Float32Array, out: Uint8Array, view: DataView): void 
   const part = <T extends Float32Array | Int8Array>(a: T, j: number) => a.subarray(j * 16, j * 16 + 16) as T;
   const weights = Array.from({ length: 16 }, (_, j) => weightsOf(part(x, j)));
   const fits = weights.map((w, j) => fitCentered(part(x, j), w, 32, part(q, j)));
-  const furthest = fits.reduce((a, b) => Math.abs(b) > Math.abs(a) ? b : a, 0), d = half(view, 208, furthest / -128);
+  const d = half(view, 208, furthest(fits) / -128);
   fits.forEach((fit, j) => {
     let least = Infinity, scale = 0;
     for (const s of around(fit, d, -128, 127)) {
