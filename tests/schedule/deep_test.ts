@@ -6,6 +6,8 @@ import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
 import { scheduleNodes } from "../../src/schedule/schedule.ts";
 import { nodesMade, toposort } from "../../src/uop/core/uop.ts";
 import { Device, Tensor } from "../../mod.ts";
+import { optimized } from "../fixtures/optimized.ts";
+import { openObserving } from "../support/snapshot_writers.ts";
 
 const DEVICE = "WASM";
 Device.default = DEVICE;
@@ -193,3 +195,14 @@ Deno.test("deep: printing and disposing of a long chain", () => {
   x.dispose();
   assertEquals(Device.get(DEVICE).name, DEVICE);
 });
+
+Deno.test(
+  "deep: an operand of a product on a card may be a long chain",
+  optimized(() => {
+    const device = openObserving("CUDA"), [x, y] = [1, 2].map(() => Tensor.empty([256, 256], { device: device.name }));
+    const operand = chain(20_000, x, (z, i) => i % 2 === 0 ? z.sin() : z.add(y));
+    operand.matmul(y).realize();
+    assert(device.kernels.some((k) => k.program.opts?.includes("STAGE")), "a product in tiles");
+    assert(device.kernels.length < 200, `${device.kernels.length} kernels`);
+  }),
+);

@@ -18,7 +18,7 @@ import { argOf, AxisKind } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { ownRanges, rangesOf } from "../../uop/core/ranges.ts";
 import { index, int, positionDType, toposort, type UOp, uop } from "../../uop/core/uop.ts";
-import { indexForm, rangeOfFactor } from "../../uop/algebra/linear_form.ts";
+import { indexForm, strideAlong } from "../../uop/algebra/linear_form.ts";
 import { compareLoops, isGroup, isThreadKind, kindOf } from "../ast/range_facts.ts";
 
 /** A kernel AST whose ranges have their places. */
@@ -51,12 +51,11 @@ export function digits(flat: UOp, sizes: readonly number[]): UOp[] {
 
 /** How far an index moves by a step along a range, where it is not held at a limit; 0 also where that is not known. */
 function stepAlong(u: UOp, r: UOp): number {
-  const { factors, coefs } = indexForm(u);
-  return factors.reduce((step, f, i) => {
-    if (rangeOfFactor(f) === r) return step + coefs[i];
+  const form = indexForm(u);
+  return form.factors.reduce((step, f, i) => {
     const isHeld = f.op === Ops.WHERE && f.src[2].op === Ops.CONST;
-    return isHeld ? step + coefs[i] * stepAlong(f.src[1], r) : step;
-  }, 0);
+    return isHeld ? step + form.coefs[i] * stepAlong(f.src[1], r) : step;
+  }, strideAlong(form, r));
 }
 
 /** One number from 0 to `total` - 1 (or beyond: see `exact`) out of up to three dimensions. */

@@ -64,18 +64,16 @@ export function isOperandOf(u: UOp, product: UOp): boolean {
 
 /** How many reads elementwise work is made of: of memory, of what is kept there, and of reduces. */
 export function readsOf(u: UOp, kept: ReadonlySet<UOp>): number {
-  const seen = new Set<UOp>();
-  let reads = 0;
-  const visit = (v: UOp): void => {
-    if (seen.has(v)) return;
-    seen.add(v);
-    let from = v;
-    while (isMovement(from.op) && !kept.has(from)) [from] = from.src;
-    if (isAlu(from.op) && !kept.has(from)) from.src.forEach(visit);
-    else if (!NO_READS.includes(from.op)) reads++;
-  };
-  visit(u);
-  return reads;
+  const isIn = (v: UOp): boolean => (isAlu(v.op) || isMovement(v.op)) && !kept.has(v), reads = new Set<UOp>();
+  for (const v of toposort([u], isIn)) {
+    if (!isAlu(v.op) || kept.has(v)) continue;
+    for (const s of v.src) {
+      let from = s;
+      while (isMovement(from.op) && !kept.has(from)) [from] = from.src;
+      if (!isIn(from) && !NO_READS.includes(from.op)) reads.add(s);
+    }
+  }
+  return reads.size;
 }
 
 /** Elements that a reduce is made of: of storage, of what is `kept` there and of other reduces. */
