@@ -6,6 +6,7 @@
  *
  * @module
  */
+import { meshes } from "../../device/mesh.ts";
 import { relieveDevices, relieveHeap, REPLAY_SHARE } from "../../device/pressure.ts";
 import { toDType } from "../../dtype/dtype.ts";
 import { realizeNodes } from "../../engine/front/engine.ts";
@@ -146,6 +147,7 @@ function infoOf(t: TensorBase): InputInfo {
 
 /** The device of a tensor; of one that is divided among several also how. */
 function deviceText(t: TensorBase): string {
+  if (meshes.count === 0) return t.device;
   const node = realizedBuffer(t.uop), layout = node && argOf(node, Ops.BUFFER).storage.layout;
   return layout === undefined ? t.device : `${t.device} ${layout}`;
 }

@@ -50,7 +50,7 @@ type Node = ReturnType<typeof kernel.loop>;
 
 const complex = (): Tensor => Tensor.complex(f32(2, 3), f32(2, 3));
 /** Arguments that are made anew. */
-const made = (args: () => Arg[]): MakeCall => ofMade(() => f32(2, 3), args);
+const madeOn = (args: () => Arg[]): MakeCall => ofMade(() => f32(2, 3), args);
 
 const keep = opts({ keepdim: bool(true) });
 const typed = opts({ dtype: dtype("float32") });
@@ -158,8 +158,8 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
     const w = new Tensor([1, 2, 3], { requiresGrad: true });
     return { self: f32(2, 3).mul(w), args: [tensors([w]), opts({ gradient: operand(f32(2, 3)) })] };
   },
-  realize: made(() => [maybe(tensors([f32(2)]))]),
-  kernelize: made(() => [maybe(tensors([f32(2)]))]),
+  realize: madeOn(() => [maybe(tensors([f32(2)]))]),
+  kernelize: madeOn(() => [maybe(tensors([f32(2)]))]),
   clone: on(opts({ device: device("JS") })),
   to: on(maybe(device("JS"))),
   toInPlace: on(maybe(device("JS"))),
@@ -172,13 +172,13 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
   item: ofMade(() => f32(1), () => []),
   itemSync: ofMade(() => f32(1), () => []),
   assign: ofMade(() => Tensor.ones([2, 3]).contiguous().realize(), () => [operand(2)]),
-  replace: made(() => [tensor(f32(2, 3))]),
-  call: made(
+  replace: madeOn(() => [tensor(f32(2, 3))]),
+  call: madeOn(
     () => [tensors([f32(2, 3)]), fn((x: Tensor, y: Tensor) => x.add(y)), opts({ gradFxn: fn((g: Tensor) => [g, g]) })],
   ),
-  alu: made(() => [int(Ops.ADD), operand(f32(2, 3))]),
-  usum: made(() => [list([f32(2, 3)])]),
-  uprod: made(() => [list([f32(2, 3)])]),
+  alu: madeOn(() => [int(Ops.ADD), operand(f32(2, 3))]),
+  usum: madeOn(() => [list([f32(2, 3)])]),
+  uprod: madeOn(() => [list([f32(2, 3)])]),
   cholesky: ofMade(matrix, () => [opts({ upper: bool(true) })]),
   ...same(ofMade(matrix, () => []), "inv det"),
   svd: ofMade(matrix, () => [maybe(either(false, bool(false), opts({ fullMatrices: bool(false) })))]),
@@ -205,16 +205,16 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
   ),
   at: on(any(0), any([0, 2])),
   setAt: ofMade(() => Tensor.ones([2, 3]).contiguous().realize(), () => [list([0]), operand(2)]),
-  maskedSelect: made(() => [operand(f32(2, 3).gt(0)), opts({ size: int(2), fillValue: scalar(0) })]),
+  maskedSelect: madeOn(() => [operand(f32(2, 3).gt(0)), opts({ size: int(2), fillValue: scalar(0) })]),
   nonzero: on(opts({ size: int(2), fillValue: scalar(0) })),
   sort: on(one, opts({ descending: bool(true) })),
   argsort: on(one, opts({ descending: bool(true) })),
   topk: on(size(2), one, opts({ largest: bool(true), sorted: bool(true) })),
-  gather: made(() => [int(1), tensor(new Tensor([[0, 1], [1, 2]]))]),
-  scatter: made(
+  gather: madeOn(() => [int(1), tensor(new Tensor([[0, 1], [1, 2]]))]),
+  scatter: madeOn(
     () => [int(1), tensor(new Tensor([[0, 1], [1, 2]])), operand(f32(2, 2)), maybe(choice("add", "multiply"))],
   ),
-  scatterReduce: made(() => [
+  scatterReduce: madeOn(() => [
     int(1),
     tensor(new Tensor([[0, 1], [1, 2]])),
     operand(f32(2, 2)),
@@ -223,16 +223,16 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
   ]),
   oneHot: ofMade(ints2, () => [size(3)]),
   cumprod: on(int(1)),
-  nllLoss: made(() => [
+  nllLoss: madeOn(() => [
     tensor(i32([0, 2])),
     maybe(tensor(f32(3))),
     opts({ ignoreIndex: int(-1), reduction: choice("mean", "sum", "none") }),
   ]),
-  sparseCategoricalCrossentropy: made(() => [
+  sparseCategoricalCrossentropy: madeOn(() => [
     tensor(i32([0, 2])),
     opts({ ignoreIndex: int(-1), labelSmoothing: num(0.1), reduction: choice("mean", "sum", "none") }),
   ]),
-  binaryCrossentropy: made(() => [
+  binaryCrossentropy: madeOn(() => [
     operand(f32(2, 3)),
     maybe(either("mean", choice("mean", "sum", "none"), record({}))),
   ]),
@@ -259,9 +259,9 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
     maybe(axes([2, 2])),
     opts({ stride: axes([2, 2]), dilation: axes(1), padding: axes(0), outputSize: ints([4, 4]) }),
   ]),
-  dot: made(() => [operand(f32(3, 2)), opts({ dtype: dtype("float32") })]),
+  dot: madeOn(() => [operand(f32(3, 2)), opts({ dtype: dtype("float32") })]),
   matmul: ofMade(() => f32(3, 3), () => [operand(f32(3, 3)), opts({ reverse: bool(true), dtype: dtype("float32") })]),
-  linear: made(() => [operand(f32(3, 2)), maybe(operand(f32(2))), opts({ dtype: dtype("float32") })]),
+  linear: madeOn(() => [operand(f32(3, 2)), maybe(operand(f32(2))), opts({ dtype: dtype("float32") })]),
   newtonSchulz: on(count(2), list([3, -4, 2]), maybe(num(1e-7))),
   scaledDotProductAttention: ofMade(() => f32(1, 2, 4), () => [
     tensor(f32(1, 2, 4)),
@@ -272,7 +272,7 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
   allclose: on(operand(1), opts({ rtol: num(1e-5), atol: num(1e-8), equalNan: bool(true) })),
   isclose: on(operand(1), opts({ rtol: num(1e-5), atol: num(1e-8), equalNan: bool(true) })),
   layernorm: on(maybe(axes(-1)), opts({ eps: num(1e-5) })),
-  batchnorm: made(() => [
+  batchnorm: madeOn(() => [
     maybe(operand(f32(3))),
     maybe(operand(f32(3))),
     operand(f32(3)),
@@ -290,12 +290,12 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
   ...same(on(maybe(operand(0)), maybe(operand(1))), "clamp clip"),
   lerp: on(operand(2), operand(0.5)),
   where: ofMade(() => f32(2, 3).gt(0), () => [operand(1), operand(2)]),
-  maskedFill: made(() => [operand(f32(2, 3).gt(0)), operand(2)]),
+  maskedFill: madeOn(() => [operand(f32(2, 3).gt(0)), operand(2)]),
   constLike: on(scalar(7), opts({ dtype: dtype("float32") })),
   split: ofMade(() => f32(4), () => [either(2, size(1), list([])), maybe(int(0))]),
   chunk: ofMade(() => f32(4), () => [int(2), maybe(int(0))]),
-  cat: made(() => [tensors([f32(2, 3)]), maybe(int(0))]),
-  stack: made(() => [tensors([f32(2, 3)]), maybe(int(0))]),
+  cat: madeOn(() => [tensors([f32(2, 3)]), maybe(int(0))]),
+  stack: madeOn(() => [tensors([f32(2, 3)]), maybe(int(0))]),
   repeat: on(shape([1, 2])),
   roll: on(either(1, size(1), list([])), maybe(axes(1))),
   meshgrid: ofMade(ints2, () => [maybe(tensors([i32([1, 2])])), opts({ indexing: choice("ij", "xy") })]),
