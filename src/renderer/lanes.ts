@@ -160,7 +160,8 @@ class Lanes {
         if (n === 1) break;
         return each((l) => uop(Ops.AFTER, u.dtype.scalar, u.src.map((s) => lane(s, l))));
       case Ops.UNIT:
-        return void this.emit(u.arg === 0 ? u.withSrc(this.sums) : u);
+        // each stands where it is, also what another one of its kind came before
+        return void this.out.push(u.arg === 0 ? u.withSrc(this.sums.splice(0)) : u);
       case Ops.LOAD:
         if (this.isTile(u.src[0])) {
           const lanes = this.of(throughAfter(u.src[0]));

@@ -7,6 +7,7 @@ import { context } from "../../../src/helpers/env.ts";
 import { ArgumentError, SpecError } from "../../../src/helpers/errors.ts";
 import { cudaCaps } from "../../../src/renderer/cuda_caps.ts";
 import { PtxRenderer } from "../../../src/renderer/ptx/ptx.ts";
+import { inLanes } from "../../../src/renderer/lanes.ts";
 import type { LinearProgram } from "../../../src/renderer/renderer.ts";
 import { WGMMA } from "../../../src/renderer/tensor_core_table.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
@@ -142,6 +143,17 @@ Deno.test("shared units: a sum of one tile needs no loop, a deep one goes on in 
   const at = (is: (u: UOp) => boolean): number => p.uops.findIndex(is);
   assert(at((u) => u.op === Ops.UNIT && u.arg === 0) < at((u) => u.op === Ops.IF));
   expectSame(productKernel(64, 128, 128, { dtype: float16 }), `${unit} UNROLL:0:8 STAGE:1 STAGE:2`);
+});
+
+Deno.test("shared units: tiles after each other without a loop have batches of their own, which wait for their sums", () => {
+  const text = `TC:-1:${numberOf(float16, 128)} UPCAST:0:2 UPCAST:1:2 ${staged(1)}`;
+  const p = expectSame(productKernel(128, 256, 64, { dtype: float16 }), text), lanes = inLanes(p).uops;
+  const units = (uops: readonly UOp[]): unknown[] => uops.filter((u) => u.op === Ops.UNIT).map((u) => u.arg);
+  assertEquals(units(lanes), units(p.uops));
+  assertEquals(units(lanes).filter((x) => x === "commit").length, 4);
+  const waits = lanes.filter((u) => u.op === Ops.UNIT && u.arg === 0);
+  assertEquals(waits.map((u) => u.src.length), [64, 64, 64, 64]);
+  for (const u of waits) assert(u.src.every((x) => lanes.indexOf(x) < lanes.indexOf(u)));
 });
 
 Deno.test("shared units: what is written while a unit reads it is found", () => {
