@@ -17,8 +17,8 @@ import { parseReport, sanitizerErrors } from "./run.ts";
 
 const ROOT = new URL("../", import.meta.url);
 
-/** Suites by name, as paths. Those of `card` choose their kernels themselves. */
-const SUITES: Readonly<Record<string, readonly string[]>> = {
+/** Suites by name, as paths, each a process. Those of `card` choose their kernels themselves. */
+export const SUITES: Readonly<Record<string, readonly string[]>> = {
   card: [
     "tests/backends/cuda/cuda_card_test.ts",
     "tests/backends/cuda/cuda_test.ts",
@@ -27,7 +27,12 @@ const SUITES: Readonly<Record<string, readonly string[]>> = {
   programs: ["tests/backends/cuda/cuda_programs_test.ts"],
   golden: ["tests/golden/golden_test.ts"],
   gradient: ["tests/gradient_test.ts"],
-  tensor: ["tests/tensor/"],
+  tensor: ["tests/tensor/*_test.ts"],
+  tensor_index: ["tests/tensor/index/"],
+  tensor_math: ["tests/tensor/math/"],
+  tensor_ops: ["tests/tensor/ops/"],
+  tensor_jit: ["tests/tensor/jit/", "tests/tensor/transforms/"],
+  tensor_handle: ["tests/tensor/gradients/", "tests/tensor/handle/", "tests/tensor/nodes/"],
   nn: ["tests/nn/", "tests/state/"],
   schedule: ["tests/schedule/"],
 };

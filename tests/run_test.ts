@@ -1,7 +1,8 @@
 /** What the runners of the tests read: reports and the summaries of tools. */
-import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { runDeno } from "./system/subprocess.ts";
 import { parseReport, reasonFor, sanitizerErrors } from "./run.ts";
+import { SUITES } from "./run_cuda.ts";
 
 Deno.test("run: summaries of compute-sanitizer", () => {
   assertEquals(sanitizerErrors("========= ERROR SUMMARY: 0 errors\n"), 0);
@@ -48,4 +49,13 @@ Deno.test("run: what is required and was not used fails", async () => {
   assertEquals([free.code, bound.code], [0, 1], free.stdout + bound.stdout);
   for (const name of names) assertStringIncludes(bound.stdout, `failed: ${name} is required, and was not used\n`);
   assertMatch(bound.stdout, /\d+ passed, 6 failed, \d+ skipped\n$/);
+});
+
+Deno.test("test:cuda runs every folder of tests/tensor", () => {
+  const named = new Set(Object.values(SUITES).flat());
+  for (const { name, isDirectory } of Deno.readDirSync(new URL("tensor/", import.meta.url))) {
+    if (isDirectory) {
+      assert(named.has(`tests/tensor/${name}/`), `no suite of tests/run_cuda.ts runs tests/tensor/${name}/`);
+    }
+  }
 });
