@@ -365,13 +365,15 @@ export function range(end: UOp | number, id: number, kind: AxisKind, sub = 0): U
   return uop(Ops.RANGE, e.dtype, [e], new RangeArg(id, kind, sub));
 }
 
+let buffers = 0;
 /**
  * A BUFFER node: this version of this storage. Not interned by content: each storage has its own arg. Shape `[size]`, or
  * that of the tensor which is divided in it, unless it stands for the shards: `isLocal`.
  */
 export function bufferNode(storage: Storage, version: number = storage.version, isLocal: boolean = false): UOp {
   const arg = new BufferArg(storage, version, isLocal);
-  return new UOp(Ops.BUFFER, storage.dtype, NO_SRC, arg, mix(0x2545f491, arg.hash));
+  // equal to no other node, so with a hash of its own: what stands on the nodes of one memory would collide
+  return new UOp(Ops.BUFFER, storage.dtype, NO_SRC, arg, mix(arg.hash, ++buffers));
 }
 
 /** A scalar kernel argument with inclusive bounds. */

@@ -1,5 +1,5 @@
 /** The tables accept the hand-written kernels and refuse one broken node each. */
-import { assertStringIncludes, assertThrows } from "@std/assert";
+import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { dtypes } from "../../../src/dtype/dtype.ts";
 import { SpecError } from "../../../src/helpers/errors.ts";
 import { AxisKind, ReduceArg, Storage } from "../../../src/uop/core/args.ts";
@@ -79,3 +79,10 @@ for (const [name, u, spec, why] of BAD) {
     assertStringIncludes(error.message, why);
   });
 }
+
+Deno.test("uop: nodes on the memory of one tensor, each made anew, have hashes of their own", () => {
+  const storage = new Storage("JS", f32, 6);
+  const hashes = Array.from({ length: 1000 }, () => reshape(bufferNode(storage), [2, 3]).hash);
+  // equal ones would be looked through one by one, at each replay of a jit function
+  assertEquals(new Set(hashes).size, 1000);
+});
