@@ -82,6 +82,8 @@ export class MpiCommunicator implements Communicator {
   private readonly rank: number;
   private readonly roll: RollCall;
   private queue: MpiWork[] = [];
+  /** Communicators of some of the ranks, which end with this one. */
+  private readonly parts: MpiCommunicator[] = [];
   private sequence = 0;
   private failure: CollectiveError | undefined;
 
@@ -148,7 +150,9 @@ export class MpiCommunicator implements Communicator {
       return out[0];
     };
     const { data, control } = this.options;
-    return [new MpiCommunicator({ ...this.options, data: made(data), control: made(control) })];
+    const part = new MpiCommunicator({ ...this.options, data: made(data), control: made(control) });
+    this.parts.push(part);
+    return [part];
   }
 
   abort(reason: string): void {
@@ -161,11 +165,17 @@ export class MpiCommunicator implements Communicator {
     const { library: { symbols, handles }, data, control } = this.options;
     if (this.failure !== undefined) return;
     this.agree("destroy", "");
-    this.abort("its communicator was destroyed");
-    this.roll.close();
+    this.close("its communicator was destroyed");
     for (const group of [data, control]) {
       if (group !== handles.world) symbols.MPI_Comm_free(new BigUint64Array([group]));
     }
+  }
+
+  /** Takes back what waits for the word of others, here and in what was split from this: the library wants it before its end. */
+  private close(reason: string): void {
+    this.abort(reason);
+    for (const part of this.parts) part.close("the communicator that it was split from has ended");
+    this.roll.close();
   }
 
   /** Moves everything on that can move; in the order of the calls, which is the same on all ranks. */

@@ -5,7 +5,8 @@
  */
 import type { DeviceName } from "../device/device.ts";
 import { ArgumentError } from "../helpers/errors.ts";
-import { checkOptions } from "../helpers/options.ts";
+import { checkOptions, describe } from "../helpers/options.ts";
+import { notePlaced } from "../tensor/handle/placed.ts";
 import { meshOf, storedOn } from "../tensor/shard.ts";
 import type { MeshShape } from "../uop/core/sharding.ts";
 import { getParameters } from "./state_dict.ts";
@@ -15,14 +16,20 @@ export interface MeshPlaceOptions {
   /**
    * The axis of the mesh that tensors are divided along in memory: each along its first dimension that divides evenly.
    * They are gathered where they are read, and their gradients, and what an optimizer keeps for them, are divided alike:
-   * what others call fully sharded data parallel, or ZeRO. Absent: each device has all of each.
+   * what others call fully sharded data parallel, or ZeRO 3. Absent: each device has all of each.
    */
   readonly shard?: string;
+  /**
+   * How much is divided, as the stages of ZeRO (Rajbhandari et al., arXiv 1910.02054): 1, what an optimizer keeps; 2, gradients,
+   * too; 3, unless given, the tensors as well. With 1 and 2 each device has all of each tensor, and a step gathers what it
+   * has updated of them.
+   */
+  readonly zero?: 1 | 2 | 3;
 }
 
 /**
  * Puts the tensors of `tree` (weights, statistics, what an optimizer keeps) on the devices of a mesh, in place; returns
- * the tree. Make the optimizer afterwards, or put it there, too. A list of devices is a mesh of one axis, "devices".
+ * the tree. An optimizer that was made before follows its parameters at its next step. A list of devices is a mesh of one axis, "devices".
  *
  * ```ts
  * import { nn, state, Tensor } from "../../mod.ts";
@@ -36,16 +43,28 @@ export interface MeshPlaceOptions {
  * @throws {ArgumentError} for an axis that the mesh has not
  */
 export function place<T>(tree: T, where: MeshShape | readonly DeviceName[], options: MeshPlaceOptions = {}): T {
-  const action = "place a tree on a mesh", { shard } = options;
-  checkOptions(action, options, ["shard"]);
+  const action = "place a tree on a mesh", { shard, zero = 3 } = options;
+  checkOptions(action, options, ["shard", "zero"]);
   const mesh = meshOf(action, where);
   if (shard !== undefined && !mesh.names.includes(shard)) {
     throw new ArgumentError(action, { reason: `mesh ${mesh} has no axis "${shard}"` });
   }
+  if (![1, 2, 3].includes(zero)) {
+    throw new ArgumentError(action, { reason: `zero must be 1, 2 or 3, not ${describe(zero)}` });
+  }
+  if (options.zero !== undefined && shard === undefined) {
+    throw new ArgumentError(action, {
+      reason: `zero: ${zero} says how much is divided; name the axis, too, as { shard: "${
+        mesh.names[0]
+      }", zero: ${zero} }`,
+    });
+  }
   const count = shard === undefined ? 0 : mesh.sizeOf(shard), tensors = getParameters(tree);
   for (const t of tensors) {
     const dim = count === 0 ? -1 : t.shape.findIndex((n) => n > 0 && n % count === 0);
-    t.replace(storedOn(t, mesh, t.shape.map((_, i) => i === dim ? shard! : null)));
+    const axes = t.shape.map((_, i) => i === dim ? shard! : null);
+    t.replace(storedOn(t, mesh, zero === 3 ? axes : axes.map(() => null)));
+    notePlaced(t, dim < 0 || t.dtype.isComplex ? undefined : { mesh, axes, gradients: zero >= 2 });
   }
   const [first, ...rest] = tensors;
   first?.realize(rest);

@@ -71,16 +71,15 @@ Deno.test("shards: what is on one device is told to go where the shards are, and
 async function losses(
   make: (parameters: Tensor[]) => nn.optim.Optimizer,
   put?: (model: object) => unknown,
+  isPut: (step: number) => boolean = () => put !== undefined,
 ): Promise<number[]> {
   Tensor.manualSeed(3);
   const model = { conv: new nn.Conv2d(1, 4, 3), out: new nn.Linear(16, 4) };
-  let x = Tensor.randn([4, 1, 4, 4]).realize();
-  if (put !== undefined) {
-    put(model);
-    x = rows(x);
-  }
+  const whole = Tensor.randn([4, 1, 4, 4]).realize();
+  put?.(model);
   const optimizer = make(state.getParameters(model)), out: number[] = [];
   for (let i = 0; i < 4; i++) {
+    const x = isPut(i) ? rows(whole) : whole;
     const loss = Tensor.train(() => {
       optimizer.zeroGrad();
       const loss = model.out.call(model.conv.call(x).tanh().flatten(1)).square().mean().backward();
@@ -101,9 +100,63 @@ for (const [name, make] of Object.entries(OPTIMIZERS)) {
   Deno.test(`place: ${name} takes the steps of one device`, async () => {
     const want = await losses(make);
     assertClose(await losses(make, (model) => state.place(model, mesh)), want);
-    assertClose(await losses(make, (model) => state.place(model, mesh, { shard: "data" })), want);
+    for (const zero of [1, 2, 3] as const) {
+      assertClose(await losses(make, (model) => state.place(model, mesh, { shard: "data", zero })), want);
+    }
   });
 }
+
+const FIRST: Readonly<Record<string, (parameters: Tensor[]) => nn.optim.Optimizer>> = {
+  Adam: (p) => new nn.optim.Adam(p, { lr: 0.05 }),
+  "SGD with momentum": (p) => new nn.optim.SGD(p, { lr: 0.05, momentum: 0.9 }),
+  "SGD without": (p) => new nn.optim.SGD(p, { lr: 0.05 }),
+  "fused AdamW": (p) => new nn.optim.AdamW(p, { lr: 0.05, fused: true }),
+};
+for (const [name, make] of Object.entries(FIRST)) {
+  Deno.test(`place: an optimizer made before, ${name}, follows its parameters, in the middle of training too`, async () => {
+    const want = await losses(make), options = [undefined, { shard: "data" }, { shard: "data", zero: 1 }] as const;
+    for (const how of options) {
+      let model: object | undefined;
+      const first = await losses(make, (m) => model = m, (step) => {
+        if (step === 2) state.place(model!, mesh, how);
+        return step >= 2;
+      });
+      assertClose(first, want);
+    }
+  });
+}
+
+Deno.test("place: norms of divided gradients are those of whole ones, and a scaler skips the same steps", async () => {
+  const run = async (zero?: 1 | 2 | 3): Promise<number[]> => {
+    Tensor.manualSeed(3);
+    const model = { out: new nn.Linear(4, 2) }, x0 = Tensor.randn([4, 4]).realize(), out: number[] = [];
+    if (zero !== undefined) state.place(model, mesh, { shard: "data", zero });
+    const x = zero === undefined ? x0 : rows(x0), parameters = state.getParameters(model);
+    const optimizer = new nn.optim.Adam(parameters, { lr: 0.1 }), scaler = new nn.optim.GradScaler({ initScale: 4 });
+    for (let i = 0; i < 4; i++) {
+      Tensor.train(() => {
+        optimizer.zeroGrad();
+        const loss = model.out.call(i === 2 ? x.div(0) : x).square().sum();
+        scaler.backward(loss);
+        scaler.unscale(optimizer);
+        const norm = nn.optim.clipGradNorm(parameters, 0.5);
+        scaler.step(optimizer, { also: [norm] });
+        if (i !== 2) out.push(norm.dataSync()[0] as number);
+      });
+      out.push(...await model.out.weight.data());
+    }
+    return out;
+  };
+  const want = await run();
+  for (const zero of [1, 2, 3] as const) assertClose(await run(zero), want);
+});
+
+Deno.test("place: bad options are told", () => {
+  const model = new nn.Linear(2, 2), bad = (options: unknown) => () => state.place(model, mesh, options as never);
+  assert.throws(bad({ shard: "data", zero: 4 }), /zero must be 1, 2 or 3, not 4/);
+  assert.throws(bad({ zero: 1 }), /name the axis, too, as \{ shard: "data", zero: 1 \}/);
+  assert.throws(bad({ shard: "rows" }), /mesh \{data: 2\} has no axis "rows"/);
+});
 
 Deno.test("place: a list of devices is a mesh of one axis", async () => {
   const model = state.place(new nn.Linear(3, 4), devices, { shard: "devices" });

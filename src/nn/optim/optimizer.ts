@@ -21,7 +21,9 @@ import { gradsReading } from "../../tensor/gradients/open_gradients.ts";
 import { endGraphs, forgetOrigin } from "../../tensor/gradients/origins.ts";
 import { checkTensor } from "../../tensor/handle/base.ts";
 import { tensorList } from "../../tensor/handle/dims.ts";
+import { placedOf } from "../../tensor/handle/placed.ts";
 import { wholly } from "../../tensor/realize.ts";
+import { gathered } from "../../tensor/shard.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import { deviceOf } from "../../uop/core/shape.ts";
 import { KnownNumbers } from "./kept.ts";
@@ -93,6 +95,12 @@ function reals(t: Tensor): Tensor {
   return t.dtype.isComplex ? t.viewAsReal() : t;
 }
 
+/** What is kept for a parameter, divided as that is, or as was said when it was put on a mesh. */
+function dividedAs(t: Tensor, p: Tensor): Tensor {
+  const how = placedOf(p);
+  return how === undefined ? t.shardLike(reals(p)) : t.shard(how.mesh, how.axes);
+}
+
 /** What all optimizers share. Subclasses say how one parameter is updated. */
 export abstract class Optimizer {
   static {
@@ -113,6 +121,8 @@ export abstract class Optimizer {
   readonly #lr: Tensor;
   readonly #rate: KnownNumbers;
   #captured = false;
+  /** State that is where parameters are: moments with what they are the moments of, and what is whole. */
+  readonly #followers: (readonly [state: Tensor, of: Tensor | undefined])[] = [];
 
   /**
    * Realizes the parameters: their initial values are drawn before the first step.
@@ -268,6 +278,7 @@ export abstract class Optimizer {
     }
     if (currentCapture() !== undefined) this.#captured = true;
     const losses = lossesOf(gradsOf(this.params)) as Tensor[];
+    this.follow();
     if (!this.ready) {
       Tensor.realize(this.state());
       this.ready = true;
@@ -305,7 +316,9 @@ export abstract class Optimizer {
   /** A 1-element float32 tensor in memory of its own, with the state. */
   protected scalarState(value: number): Tensor {
     const device = this.device ?? this.params[0].device;
-    return new Tensor([value], { dtype: "float32", device, requiresGrad: false });
+    const made = new Tensor([value], { dtype: "float32", device, requiresGrad: false });
+    if (this.device === undefined) this.#followers.push([made, undefined]);
+    return made;
   }
   /**
    * Zeros for each slot, in memory of their own: float32, or the parameter's dtype where that is wider. They are divided
@@ -319,8 +332,26 @@ export abstract class Optimizer {
         requiresGrad: false,
       }).clone();
     const params = this.params.map(reals);
-    if (this.fused) return [zeros([params.reduce((n, p) => n + p.numel(), 0)], params[0])];
-    return params.map((p) => this.device === undefined ? zeros(p.shape, p).shardLike(p) : zeros(p.shape, p));
+    if (this.fused) {
+      const made = zeros([params.reduce((n, p) => n + p.numel(), 0)], params[0]);
+      if (this.device === undefined) this.#followers.push([made, undefined]);
+      return [made];
+    }
+    return params.map((p, i) => {
+      if (this.device !== undefined) return zeros(p.shape, p);
+      const made = dividedAs(zeros(p.shape, p), this.params[i]);
+      this.#followers.push([made, this.params[i]]);
+      return made;
+    });
+  }
+  /** Brings state to where its parameter is, which may have been put on a mesh since. */
+  private follow(): void {
+    const [first] = this.params, moved = this.#followers.filter(([t, p = first]) => t.device !== p.device);
+    if (moved.length === 0) return;
+    const rate = this.getLr();
+    for (const [t, p] of moved) t.replace(p === undefined ? t.to(first.device) : dividedAs(t, p));
+    Tensor.realize(moved.map(([t]) => t));
+    this.#rate.note([rate]);
   }
   /** `t` beside `other`, as the learning rate beside a parameter on another device. */
   protected beside(t: Tensor, other: Tensor): Tensor {
@@ -333,7 +364,8 @@ export abstract class Optimizer {
     const here = (t: Tensor) => this.device === undefined ? t : t.to(this.device);
     const of = (t: Tensor) => here(reals(t));
     if (!this.fused) return at.map((i) => ({ at: i, value: of(this.params[i]), grad: of(this.params[i].grad!) }));
-    const flat = (list: readonly Tensor[]) => here(Tensor.cat(list.map((t) => reals(t).flatten())).contiguous());
+    const flat = (list: readonly Tensor[]) =>
+      here(Tensor.cat(list.map((t) => gathered(reals(t)).flatten())).contiguous());
     return [{ at: 0, value: flat(this.params), grad: flat(gradsOf(this.params)) }];
   }
   /** Assigns `next` to a tensor of the state, unless the step is off. */

@@ -20,6 +20,7 @@ import { noted, shown } from "../../uop/graph/writes.ts";
 import { noGradient, type Operand, requiring, TensorBase } from "../handle/base.ts";
 import { isScalarLeaf, materializeShape } from "../handle/broadcast.ts";
 import { placeOf } from "../handle/claims.ts";
+import { dividedGradient } from "../handle/placed.ts";
 import { detachNode } from "../nodes/numeric.ts";
 import { reduceNode } from "../nodes/reduce_nodes.ts";
 import { castNode } from "../nodes/scalars.ts";
@@ -258,7 +259,8 @@ export abstract class BackwardTensor extends TensorBase {
     for (const [leaf, target] of leaves) {
       const g = gradients.get(target.node);
       if (g === undefined) continue;
-      const before = leaf.grad ?? undefined, made = materializeShape(target.finish(g), leaf.shape);
+      const before = leaf.grad ?? undefined;
+      const made = dividedGradient(leaf, materializeShape(target.finish(g), leaf.shape));
       const sum = before === undefined ? made : before.uop.add(made);
       const grad = leaf.wrap(isConstant(sum, places) ? sum : uop(Ops.DETACH, sum.dtype, [sum]));
       const known = before === undefined ? [] : losses.get(before) ?? [];

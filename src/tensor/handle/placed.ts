@@ -1,0 +1,41 @@
+/**
+ * Along which axis of a mesh what belongs to a tensor is divided, its gradient and what an optimizer keeps for it, where the
+ * tensor itself says nothing of it. Noted when a model is put on a mesh; read by `backward` and by optimizers.
+ *
+ * @module
+ */
+import { Ops } from "../../uop/core/ops.ts";
+import { deviceOf, shapeOf } from "../../uop/core/shape.ts";
+import { type MeshShape, Sharding, type Spec } from "../../uop/core/sharding.ts";
+import { type UOp, uop } from "../../uop/core/uop.ts";
+import type { TensorBase } from "./base.ts";
+
+/** How what belongs to a tensor lies on a mesh. */
+export interface Placed {
+  readonly mesh: MeshShape;
+  readonly axes: Spec;
+  /** Whether gradients are divided, too; else only what an optimizer keeps. */
+  readonly gradients: boolean;
+}
+
+const placed = new WeakMap<TensorBase, Placed>();
+
+/** Notes it; undefined forgets it. */
+export function notePlaced(t: TensorBase, how: Placed | undefined): void {
+  if (how === undefined) placed.delete(t);
+  else placed.set(t, how);
+}
+
+/** What was noted of a tensor, as long as it is on that mesh. */
+export function placedOf(t: TensorBase): Placed | undefined {
+  const how = placed.get(t);
+  return how !== undefined && deviceOf(t.uop) === how.mesh.device ? how : undefined;
+}
+
+/** A gradient of `t`, divided as was noted. */
+export function dividedGradient(t: TensorBase, grad: UOp): UOp {
+  const how = placedOf(t), shape = shapeOf(grad);
+  if (how === undefined || !how.gradients || shape.length !== how.axes.length) return grad;
+  if (deviceOf(grad) !== how.mesh.device) return grad;
+  return uop(Ops.SHARD, grad.dtype, [grad], new Sharding(how.mesh, shape, how.axes));
+}
