@@ -3,10 +3,12 @@
  * command buffer in one call. Compiled once into the cache; the only library that Deno itself opens.
  *
  * A command is words of 64 bits: function, words in all, buffers, THREAD extent, chunks, then the buffer addresses and
- * the values of the variables. A kernel with one chunk runs on the calling thread; the chunks of others are taken by
- * all threads from one ticket counter, whose upper half names the kernel, so that a thread that comes late takes nothing
- * of the next one. Kernels are separated by waiting for all chunks, not for all threads: one that the system has put
- * aside before it took any holds nobody up. Idle workers spin for a moment, then sleep.
+ * the values of the variables. A kernel with one chunk runs on the calling thread; of others each thread has a part, which
+ * is the same one each time, so that it finds what it wrote or read before in its own cache, and takes chunks of the parts
+ * of others when its own has none left. The upper half of a part's counter names the kernel, so that a thread that comes
+ * late takes nothing of the next one. Kernels are separated by waiting for all chunks, not for all threads: one that the
+ * system has put aside before it took any holds nobody up. Idle workers spin for a moment, then sleep: for longer than a
+ * program takes between two kernels, since to wake one takes longer than a small kernel.
  *
  * @module
  */
@@ -54,12 +56,16 @@ typedef void (*kernel_t)(void **, const unsigned long long *, int, int);
 typedef struct { uint64_t fn, words, nbufs, extent, chunks, args[]; } command_t;
 
 #define MAX_THREADS 256
-#define SPIN 4000
+#define SPIN 4000       /* looks of who waits for the last chunks, before it lets others run */
+#define SPIN_MS 0.2     /* what an idle worker waits before it sleeps */
+#define LOOKS 64        /* looks from one reading of the clock to the next */
 
 static pthread_t workers[MAX_THREADS];
+static unsigned begins[MAX_THREADS];         /* kernel number that was there when a thread was made */
 static int worker_count;
 static command_t *current;
-static _Alignas(64) atomic_ullong ticket;    /* kernel number << 32 | chunks left to take */
+static struct { _Alignas(64) atomic_ullong left; } parts[MAX_THREADS]; /* kernel number << 32 | chunks left to take */
+static atomic_uint part_count;               /* of the kernel that was published last */
 static _Alignas(64) atomic_uint published;   /* kernel number that the workers look at */
 static _Alignas(64) atomic_uint done;        /* chunks of it that have finished */
 static _Alignas(64) atomic_uint sleepers;
@@ -77,28 +83,52 @@ static inline void relax(void) {
 #endif
 }
 
-/* Takes chunks of kernel number id until none is left. */
-static void work(unsigned id) {
-  for (;;) {
-    unsigned long long t = atomic_load_explicit(&ticket, memory_order_acquire);
-    do {
-      if ((unsigned)(t >> 32) != id || (unsigned)t == 0) return;
-    } while (!atomic_compare_exchange_weak_explicit(&ticket, &t, t - 1, memory_order_acq_rel, memory_order_acquire));
+/* Takes a chunk of a part of kernel number id; gives how many were left, 0 where there was none. */
+static unsigned take(unsigned part, unsigned id) {
+  atomic_ullong *left = &parts[part].left;
+  unsigned long long t = atomic_load_explicit(left, memory_order_acquire);
+  do {
+    if ((unsigned)(t >> 32) != id || (unsigned)t == 0) return 0;
+  } while (!atomic_compare_exchange_weak_explicit(left, &t, t - 1, memory_order_acq_rel, memory_order_acquire));
+  return (unsigned)t;
+}
+
+/* Takes chunks of kernel number id until none is left: those of the thread's own part, then of the next ones. */
+static void work(unsigned thread, unsigned id) {
+  /* one of a later kernel does no harm: no part has chunks of this one then */
+  unsigned count = atomic_load_explicit(&part_count, memory_order_relaxed);
+  for (unsigned passed = 0, part = thread % count; passed < count;) {
+    unsigned left = take(part, id);
+    if (left == 0) {
+      passed++;
+      part = part + 1 == count ? 0 : part + 1;
+      continue;
+    }
     command_t *c = current; /* stays until this chunk is counted as done */
-    uint64_t i = c->chunks - (unsigned)t;
+    uint64_t i = c->chunks * (part + 1) / count - left;
     int begin = (int)(c->extent * i / c->chunks), end = (int)(c->extent * (i + 1) / c->chunks);
     ((kernel_t)c->fn)((void **)c->args, (const unsigned long long *)(c->args + c->nbufs), begin, end);
     atomic_fetch_add_explicit(&done, 1, memory_order_acq_rel);
   }
 }
 
+static double now_ms(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * 1e3 + t.tv_nsec / 1e6;
+}
+
 static void *worker(void *arg) {
-  unsigned seen = (unsigned)(uintptr_t)arg;
+  unsigned thread = (unsigned)(uintptr_t)arg, seen = begins[thread];
   for (;;) {
     int spins = 0;
+    double end = 0;
     unsigned now;
     while ((now = atomic_load(&published)) == seen && !atomic_load(&stopping)) {
-      if (++spins < SPIN) { relax(); continue; }
+      if (++spins % LOOKS != 0) { relax(); continue; }
+      double ms = now_ms();
+      if (end == 0) end = ms + SPIN_MS;
+      if (ms < end) continue;
       pthread_mutex_lock(&lock);
       atomic_fetch_add(&sleepers, 1);
       while (atomic_load(&published) == seen && !atomic_load(&stopping)) pthread_cond_wait(&wake, &lock);
@@ -107,7 +137,7 @@ static void *worker(void *arg) {
     }
     if (atomic_load(&stopping)) return NULL;
     seen = now;
-    work(now);
+    work(thread, now);
   }
 }
 
@@ -116,12 +146,6 @@ static void wake_all(void) {
   pthread_mutex_lock(&lock);
   pthread_cond_broadcast(&wake);
   pthread_mutex_unlock(&lock);
-}
-
-static double now_ms(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return t.tv_sec * 1e3 + t.tv_nsec / 1e6;
 }
 
 /* Runs n commands in order; where there is room for it, tells when each ended, in milliseconds from the start. One caller
@@ -140,10 +164,15 @@ void dino_run(void *commands, int n, double *ends) {
     id++;
     current = c;
     atomic_store(&done, 0);
-    atomic_store_explicit(&ticket, (unsigned long long)id << 32 | c->chunks, memory_order_release);
+    unsigned count = c->chunks <= (unsigned)worker_count ? (unsigned)c->chunks : (unsigned)worker_count + 1;
+    atomic_store_explicit(&part_count, count, memory_order_relaxed);
+    for (unsigned p = 0; p < count; p++) {
+      uint64_t size = c->chunks * (p + 1) / count - c->chunks * p / count;
+      atomic_store_explicit(&parts[p].left, (unsigned long long)id << 32 | size, memory_order_release);
+    }
     atomic_store(&published, id);
     wake_all();
-    work(id);
+    work(0, id);
     for (int spins = 0; atomic_load_explicit(&done, memory_order_acquire) != c->chunks; spins++) {
       if (spins < SPIN) relax();
       else sched_yield();
@@ -163,8 +192,9 @@ int dino_start(int threads) {
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &old);
   while (worker_count < threads - 1) {
-    void *seen = (void *)(uintptr_t)atomic_load(&published);
-    if (pthread_create(&workers[worker_count], NULL, worker, seen) != 0) break;
+    begins[worker_count + 1] = atomic_load(&published);
+    void *thread = (void *)(uintptr_t)(worker_count + 1);
+    if (pthread_create(&workers[worker_count], NULL, worker, thread) != 0) break;
     worker_count++;
   }
   pthread_sigmask(SIG_SETMASK, &old, NULL);

@@ -51,8 +51,8 @@ export const COMMAND = {
   CHUNKS: 152,
   SIZE: 192,
 } as const;
-/** Looks at a word this often before parking: some tens of microseconds. */
-const SPINS = 30000;
+/** Looks at a word this often before parking: some hundreds of microseconds, longer than a program takes between kernels. */
+const SPINS = 250000;
 
 /** Parameters of every kernel: buffers, scalar arguments, begin, end. */
 export const KERNEL_TYPE: FuncType = { params: [I32, I32, I32, I32], results: [] };

@@ -370,6 +370,22 @@ test("a thousand parallel kernels in one batch, in order", () => {
   graph.dispose();
 });
 
+test("kernels of any number of chunks in turns, with pauses in which workers fall asleep", async () => {
+  const made = Array.from({ length: 14 }, (_, i) => i + 1).map((chunks) => {
+    const n = chunks * 8, program = compileOne(device, programOf(`threads_${chunks}`, addThreadVector(chunks).linear!));
+    const [a, b] = [0, 0].map(() => bufferOf(device, f32, new Float32Array(n)));
+    return { n, program, a, b, one: bufferOf(device, f32, new Float32Array(n).fill(1)) };
+  });
+  for (let round = 1; round <= 5; round++) {
+    device.run(made.flatMap(({ program, a, b, one }): Launch[] => [
+      { program, buffers: [b, a, one], vars: [] },
+      { program, buffers: [a, b, one], vars: [] },
+    ]));
+    for (const { n, a } of made) assertEquals(floats(a), new Array(n).fill(round * 2), `${n / 8} chunks`);
+    await new Promise((done) => setTimeout(done, round % 2 * 3));
+  }
+});
+
 // ---- the register tile ----
 
 /** out[6, 64] += a[6, K] b[K, 64] as codegen writes it: 24 vector accumulators. */
