@@ -86,6 +86,11 @@ export class OnnxModel {
     this.outputs = graph.outputs.map(portOf);
   }
 
+  /** Where its weights are. */
+  get device(): DeviceName {
+    return this.machine.device as DeviceName;
+  }
+
   /** The initializers that are numbers, by name: tensors of the model's device. */
   get weights(): Record<string, Tensor> {
     const { machine } = this, out: Record<string, Tensor> = {};

@@ -31,8 +31,22 @@ const step = jit((x: Tensor) => model.call(x).y as Tensor);
   in a wider one: int4 in int8, float8e4m3fnuz in float32. Data outside of the model is read from its own folder alone.
 - A model is checked before anything runs: names that nothing gives, cycles, functions that call themselves, tensors
   whose bytes are not those of their shape are refused by the name of the node or initializer.
-- The size of an axis may be a bound variable: one capture then runs for all its values. \`Shape\` gives the largest size of
-  such an axis, which \`Reshape\` takes as the same axis; what computes with that number gets the largest.
+- The size of an axis may be a bound variable: one capture then runs for all its values. Arithmetic on such sizes (Shape,
+  Gather, Add, Sub, Mul, Div, Range, ConstantOfShape, Expand, Reshape, Slice) stays symbolic; what cannot take one says so.
+
+A model that takes back what it gave, a decoder with its cache or a recurrent network with its state, is called step by
+step in a session. What grows lies in memory of the largest length, and how much of it is filled is a variable: the
+second step is captured, and all others are replayed.
+
+\`\`\`ts ignore
+const decoder = onnx.session(await onnx.load("decoder.onnx"), {
+  length: 448, // positions that there is room for
+  keeps: { state: "stateN" }, // outputs by the inputs that they become; found by themselves where called past and present
+  gives: ({ logits }) => ({ next: (logits as Tensor).at(0, -1).argmax() }), // in the same capture
+});
+const { next } = decoder.step({ input_ids: new Tensor([[1]], { dtype: "int64" }) });
+decoder.reset(); // a new text, by the same capture
+\`\`\`
 
 Two programs compare with onnxruntime 1.30, which they fetch: \`tests/onnx/against_onnxruntime.ts MODEL\` a model on random
 inputs, \`tests/onnx/operators_against_onnxruntime.ts\` 80 operators, of com.microsoft, of ai.onnx.ml, of older versions and
@@ -41,7 +55,8 @@ modes, which all agree. Silero VAD (309,633 parameters, \`If\`, \`LSTM\`) agrees
 node tests of ONNX say; the latter hold here. It also labels forests of two classes by 0 and 1, whatever their labels.
 
 \`tests/onnx/real_networks.ts\` runs trained networks of npm packages: Moonshine (27 million parameters, speech to text,
-quantized to 8 bits) gives the 27 tokens of its speech that onnxruntime gives, and PP-OCRv4 finds and reads a line of
+quantized to 8 bits) gives the 27 tokens of its speech that onnxruntime gives, in 0.4 of its processor time (CLANG, two
+threads, 11 s of speech: 390 ms to 1,030, 4 ms a token), and PP-OCRv4 finds and reads a line of
 text, within 2e-5 of onnxruntime.
 
 ## Models out

@@ -97,6 +97,10 @@ function oneHot(c: Call): Result {
 
 /** How many values a range has is known on the host. */
 function range(c: Call): Result {
+  if ([0, 1, 2].some((i) => c.value(i).isSymbolic)) {
+    const [[from], [to], [by]] = [c.sizes(0), c.sizes(1), c.sizes(2)], type = c.type(0);
+    return valueOf(Tensor.arange(from, to, by).cast(c.dtype(type)), type);
+  }
   const [start, limit, step] = [c.number(0), c.number(1), c.number(2)], type = c.type(0), dtype = c.dtype(type);
   const n = Math.max(0, Math.ceil((limit - start) / step));
   if (!Number.isFinite(n)) throw c.fail(`from ${start} to ${limit} by ${step} is no range`);
@@ -126,7 +130,10 @@ function compress(c: Call): Result {
 
 /** Distinct values or slices, on the host: how many there are decides on shapes. */
 function unique(c: Call): Result {
-  const v = c.value(0), all = c.data(0), sorted = c.int("sorted", 1) === 1, flat = !c.hasAttribute("axis");
+  const v = c.value(0),
+    all = v.isText ? c.texts(0) : c.numbers(0),
+    sorted = c.int("sorted", 1) === 1,
+    flat = !c.hasAttribute("axis");
   const shape = flat ? [v.count] : v.shape, axis = flat ? 0 : c.axis(c.int("axis"), shape.length), n = shape[axis];
   const outer = prod(shape.slice(0, axis)), inner = prod(shape.slice(axis + 1));
   const slices = Array.from({ length: n }, (_, i) => {

@@ -3,28 +3,30 @@
  *
  * @module
  */
-import { prod } from "../../helpers/math.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import { type Call, op, type OpRow, type Result } from "../values/node_call.ts";
 import { broadcastShape, reshapedShape, sliceParts, squeezedShape, unsqueezedShape } from "../values/host_ops.ts";
+import { areSymbolic, product, type Size, sizesText } from "../values/variable_sizes.ts";
 import { knownInts, knownValue, Value, valueOf } from "../values/value.ts";
 import { FLOAT, INT64, STRING } from "../wire/element_types.ts";
 
 /** The same elements in another shape; what the host knows stays known. */
-function reshape(c: Call, shape: readonly number[]): Result {
+function reshape(c: Call, shape: readonly Size[]): Result {
   const v = c.value(0);
-  if (v.isText) return new Value(v.type, shape, { data: v.data });
+  if (v.isText) return new Value(v.type, shape as number[], { data: v.data });
   return valueOf(c.x(0).reshape([...shape]), v.type);
 }
 
 function shapeOf(c: Call): Result {
-  const shape = c.shape(0), n = shape.length, clip = (x: number): number => Math.max(0, Math.min(n, x < 0 ? x + n : x));
+  const shape = c.value(0).sizes,
+    n = shape.length,
+    clip = (x: number): number => Math.max(0, Math.min(n, x < 0 ? x + n : x));
   return knownInts(shape.slice(clip(c.int("start", 0)), clip(c.int("end", n))));
 }
 
 function flatten(c: Call): Result {
-  const shape = c.shape(0), axis = c.int("axis", 1), at = axis < 0 ? axis + shape.length : axis;
-  return reshape(c, [prod(shape.slice(0, at)), prod(shape.slice(at))]);
+  const shape = c.value(0).sizes, axis = c.int("axis", 1), at = axis < 0 ? axis + shape.length : axis;
+  return reshape(c, [product(shape.slice(0, at)), product(shape.slice(at))]);
 }
 
 function transpose(c: Call): Result {
@@ -32,7 +34,19 @@ function transpose(c: Call): Result {
   return valueOf(x.permute([...c.ints("perm", x.shape.map((_, i) => x.ndim - 1 - i))]), c.type(0));
 }
 
+/** Where starts, ends or axes depend on variables, indexing by slices cuts off as ONNX does. */
+function sliceSizes(c: Call): Result {
+  const x = c.x(0), rank = x.ndim, starts = c.sizes(1), ends = c.sizes(2);
+  const axes = c.axes(3, rank) ?? starts.map((_, i) => i), steps = c.has(4) ? c.numbers(4) : starts.map(() => 1);
+  const index: [Size | null, Size | null, number][] = x.shape.map(() => [null, null, 1]);
+  const open = (n: Size): Size | null => typeof n === "number" && Math.abs(n) >= 2 ** 31 - 1 ? null : n;
+  axes.forEach((a, k) => index[a] = [open(starts[k]), open(ends[k]), steps[k]]);
+  return valueOf(x.at(...index), c.type(0));
+}
 function slice(c: Call): Result {
+  if (areSymbolic(c.value(0).sizes) || c.inputs.some((v, i) => i > 0 && v instanceof Value && v.isSymbolic)) {
+    if (c.version >= 10) return sliceSizes(c);
+  }
   const x = c.x(0), { starts, sizes, steps } = sliceParts(c);
   const index = starts.map((s, i): [number, number | null, number] => {
     const end = s + sizes[i] * steps[i];
@@ -64,6 +78,12 @@ function split(c: Call): Result {
 }
 
 function expand(c: Call): Result {
+  const from = c.value(0).sizes, to = c.sizes(1);
+  if (areSymbolic(from) || areSymbolic(to)) {
+    const rank = Math.max(from.length, to.length), own: Size[] = [...Array(rank - from.length).fill(1), ...from];
+    const given: Size[] = [...Array(rank - to.length).fill(1), ...to];
+    return valueOf(c.x(0).reshape(own).expand(own.map((n, i) => given[i] === 1 ? n : given[i])), c.type(0));
+  }
   const x = c.x(0), shape = broadcastShape([x.shape, c.numbers(1)]);
   if (shape === undefined) throw c.fail(`[${x.shape.join(", ")}] does not broadcast to [${c.numbers(1).join(", ")}]`);
   return valueOf(x.expand(shape), c.type(0));
@@ -177,8 +197,8 @@ function constant(c: Call): Result {
 }
 
 function constantOfShape(c: Call): Result {
-  const shape = c.numbers(0), value = c.constant("value"), type = value?.type ?? FLOAT;
-  if (shape.some((n) => n < 0)) throw c.fail(`[${shape.join(", ")}] is no shape`);
+  const shape = c.sizes(0), value = c.constant("value"), type = value?.type ?? FLOAT;
+  if (shape.some((n) => typeof n === "number" && n < 0)) throw c.fail(`${sizesText(shape)} is no shape`);
   const dtype = c.dtype(type), x = value?.numbers?.[0] ?? 0;
   return valueOf(Tensor.full(shape, dtype.isBool ? x !== 0 : x, { dtype }), type);
 }
@@ -186,7 +206,7 @@ function constantOfShape(c: Call): Result {
 /** The rows of this family. */
 export const MOVEMENTS: readonly OpRow[] = [
   op("Shape", shapeOf),
-  op("Size", (c) => knownInts(prod(c.shape(0)))),
+  op("Size", (c) => knownInts(product(c.value(0).sizes))),
   op("Reshape", (c) => reshape(c, reshapedShape(c)), [1]),
   op("Squeeze", (c) => reshape(c, squeezedShape(c)), [1]),
   op("Unsqueeze", (c) => reshape(c, unsqueezedShape(c)), [1]),

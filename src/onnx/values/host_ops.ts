@@ -9,6 +9,7 @@ import { f16Round } from "../../dtype/float16.ts";
 import { floorMod, prod, stridesOf } from "../../helpers/math.ts";
 import { BOOL, DOUBLE, elementType, FLOAT, FLOAT16, INT64 } from "../wire/element_types.ts";
 import type { Call } from "./node_call.ts";
+import { areSymbolic, ON_SIZES, product, type Size, sizesText } from "./variable_sizes.ts";
 import { HOST_LIMIT, knownInts, knownValue, Value } from "./value.ts";
 
 type Fold = (c: Call) => Value | undefined | readonly Value[];
@@ -73,15 +74,29 @@ function elementwise(f: (...xs: number[]) => number, type?: number, typeOf = 0):
   return (c) => {
     const shape = broadcastShape(c.inputs.map((_, i) => c.shape(i)));
     if (shape === undefined || prod(shape) > HOST_LIMIT) return undefined;
+    if (c.inputs.some((v) => (v as Value).isSymbolic)) return onSizes(c, shape, type ?? c.type(typeOf));
     const sides = c.inputs.map((_, i) => ({ data: c.numbers(i), at: placesOf(shape, c.shape(i)) }));
     const out = new Array<number>(prod(shape));
     for (let k = 0; k < out.length; k++) out[k] = f(...sides.map(({ data, at }) => data[at[k]]));
     return fitted(type ?? c.type(typeOf), shape, out);
   };
 }
+/** The same where variables are among the numbers. */
+function onSizes(c: Call, shape: Numbers, type: number): Value | undefined {
+  const f = ON_SIZES[c.node.op],
+    sides = c.inputs.map((_, i) => ({ data: c.sizes(i), at: placesOf(shape, c.shape(i)) }));
+  if (f === undefined || type !== BOOL && !elementType(type)!.dtype.isInt) return undefined;
+  const out: Size[] = [];
+  for (let k = 0; k < prod(shape); k++) {
+    const x = f(...sides.map(({ data, at }) => data[at[k]]));
+    if (x === undefined) return undefined;
+    out.push(x);
+  }
+  return knownValue(type, shape, out);
+}
 const divide: Fold = (c) => {
   const isInt = elementType(c.type(0))!.dtype.isInt;
-  if (isInt && c.numbers(1).includes(0)) return undefined;
+  if (isInt && !(c.inputs[1] as Value).isSymbolic && c.numbers(1).includes(0)) return undefined;
   return elementwise((a, b) => isInt ? Math.trunc(a / b) : a / b)(c);
 };
 const modulo: Fold = (c) => {
@@ -105,29 +120,34 @@ function strided(shape: Numbers, strides: Numbers, start = 0): number[] {
 }
 
 /** Squeeze and Unsqueeze, by what becomes of the shape. */
-const reshaped = (shapeOf: (c: Call) => Numbers | undefined): Fold => (c) => {
-  const shape = shapeOf(c), v = c.value(0);
-  return shape && new Value(v.type, shape, { data: v.data });
+const reshaped = (shapeOf: (c: Call) => readonly Size[] | undefined): Fold => (c) => {
+  const shape = shapeOf(c), v = c.value(0); // what the host knows has no symbolic axes itself
+  return shape && new Value(v.type, shape as Numbers, { data: v.data });
 };
 
 /** The shape that Squeeze gives. */
-export function squeezedShape(c: Call): number[] {
-  const shape = c.shape(0), axes = c.axes(1, shape.length);
+export function squeezedShape(c: Call): Size[] {
+  const shape = c.value(0).sizes, axes = c.axes(1, shape.length);
   if (axes?.some((a) => shape[a] !== 1)) {
-    throw c.fail(`[${shape.join(", ")}] has no size 1 at axes [${axes.join(", ")}]`);
+    throw c.fail(`${sizesText(shape)} has no size 1 at axes [${axes.join(", ")}]`);
   }
   return shape.filter((n, i) => axes === undefined ? n !== 1 : !axes.includes(i));
 }
 /** The shape that Unsqueeze gives. */
-export function unsqueezedShape(c: Call): number[] {
-  const shape = [...c.shape(0)], rank = shape.length + (c.has(1) ? c.numbers(1) : c.ints("axes")).length;
+export function unsqueezedShape(c: Call): Size[] {
+  const shape = [...c.value(0).sizes], rank = shape.length + (c.has(1) ? c.numbers(1) : c.ints("axes")).length;
   const axes = c.axes(1, rank)!;
   if (new Set(axes).size !== axes.length) throw c.fail(`axes [${axes.join(", ")}] are not distinct`);
   for (const a of axes.sort((a, b) => a - b)) shape.splice(a, 0, 1);
   return shape;
 }
-/** The shape that Reshape gives. */
-export function reshapedShape(c: Call): number[] {
+/** The shape that Reshape gives; where variables are in it, its -1 is left open. */
+export function reshapedShape(c: Call): Size[] {
+  const sizes = c.value(0).sizes;
+  if (areSymbolic(sizes) || c.has(1) && c.value(1).isSymbolic) {
+    const asked: readonly Size[] = c.has(1) ? c.sizes(1) : c.ints("shape"), zero = c.int("allowzero", 0) !== 0;
+    return asked.map((n, i) => n === 0 && !zero ? sizes[i] ?? 0 : n);
+  }
   const from = c.shape(0), given = c.has(1) ? c.numbers(1) : [...c.ints("shape")], keep = c.int("allowzero", 0) === 0;
   const shape = given.map((n, i) => n === 0 && keep ? from[i] ?? 0 : n), open = shape.indexOf(-1);
   if (shape.some((n) => n < -1) || open !== shape.lastIndexOf(-1)) throw c.fail(`[${given.join(", ")}] is no shape`);
@@ -185,11 +205,11 @@ const concat: Fold = (c) => {
     return undefined;
   }
   shape[axis] = parts.reduce((n, p) => n + p.shape[axis], 0);
-  const outer = prod(shape.slice(0, axis)), out: number[] = [];
+  const outer = prod(shape.slice(0, axis)), out: Size[] = [];
   for (let o = 0; o < outer; o++) {
     for (const p of parts) {
       const n = prod(p.shape.slice(axis));
-      for (let i = 0; i < n; i++) out.push(p.data[o * n + i] as number);
+      for (let i = 0; i < n; i++) out.push(p.data[o * n + i] as Size);
     }
   }
   return knownValue(c.type(0), shape, out);
@@ -233,6 +253,9 @@ const filled: Fold = (c) => {
 };
 const cast: Fold = (c) => {
   const to = c.int("to"), from = elementType(c.type(0))!, target = elementType(to);
+  if (c.value(0).isSymbolic) {
+    return target?.dtype.isInt && target.bits >= 32 ? knownValue(to, c.shape(0), c.sizes(0)) : undefined;
+  }
   if (c.value(0).isText || target === undefined || fitterOf(to) === undefined || fitterOf(from.code) === undefined) {
     return undefined;
   }
@@ -296,7 +319,22 @@ const FOLDS: Readonly<Record<string, Fold>> = {
   ReduceMin: reduced(Math.min, Infinity),
   Range: range,
   ConstantOfShape: filled,
-  Size: (c) => knownInts(prod(c.shape(0))),
+  Size: (c) => knownInts(product(c.value(0).sizes)),
+};
+/** Of which operators, besides functions of elements, inputs may depend on variables, and which inputs. */
+const SYMBOLIC_TOO: Readonly<Record<string, readonly number[] | "all">> = {
+  Gather: [0],
+  Concat: "all",
+  Slice: [0],
+  Transpose: [0],
+  Reshape: [0],
+  Squeeze: [0],
+  Unsqueeze: [0],
+  Identity: [0],
+  Expand: [0],
+  Split: [0],
+  Cast: [0],
+  Size: [0],
 };
 
 /** What a node of ai.onnx gives, where the host can tell by itself. */
@@ -309,6 +347,10 @@ export function foldOnHost(c: Call): readonly Value[] | undefined {
     // ends of slices may be the largest integers: they are clamped
     if (!v.foldable && !(c.node.op === "Slice" && i > 0)) return undefined;
     if (v.isText && !TEXT_TOO.has(c.node.op)) return undefined;
+    if (v.isSymbolic && ON_SIZES[c.node.op] === undefined) {
+      const may = SYMBOLIC_TOO[c.node.op];
+      if (may !== "all" && !may?.includes(i)) return undefined;
+    }
   }
   if (c.inputs.includes(undefined) && c.node.op !== "Slice") return undefined;
   const found = fold(c);

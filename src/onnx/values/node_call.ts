@@ -9,6 +9,7 @@ import type { Tensor } from "../../tensor/tensor.ts";
 import type { DType } from "../../dtype/dtype.ts";
 import type { Attribute, Graph, Node, TypeProto } from "../wire/messages.ts";
 import { elementType, typeName } from "../wire/element_types.ts";
+import type { Size } from "./variable_sizes.ts";
 import { decodeTensor, type HostData, type Item, Optional, Sequence, Value, valueOf } from "./value.ts";
 
 /** What an operator gives: an item or tensor for each output, in order. */
@@ -126,8 +127,18 @@ export class Call {
   }
   /** Numbers of an input that is listed as `host`. */
   numbers(i: number): number[] {
-    if (this.value(i).isText) throw this.fail(`its input ${i} is text, not ${typeName(7)}`);
+    const v = this.value(i);
+    if (v.isText) throw this.fail(`its input ${i} is text, not ${typeName(7)}`);
+    if (v.isSymbolic) {
+      throw this.fail(
+        `its input ${i} depends on a variable that is the size of an axis, which ${this.node.op} cannot take`,
+      );
+    }
     return Array.from(this.data(i) as ArrayLike<number>);
+  }
+  /** Numbers of an input that is listed as `host`, among them variables that are sizes. */
+  sizes(i: number): Size[] {
+    return this.value(i).isSymbolic ? Array.from(this.data(i) as ArrayLike<Size>) : this.numbers(i);
   }
   /** Texts of an input that is listed as `host`. */
   texts(i: number): string[] {

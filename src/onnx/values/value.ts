@@ -5,6 +5,7 @@
  *
  * @module
  */
+import type { DeviceName } from "../../device/device.ts";
 import { arrayName, type DType, dtypes } from "../../dtype/dtype.ts";
 import type { FormatError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
@@ -20,9 +21,10 @@ import {
   unpackElements,
 } from "../wire/element_types.ts";
 import type { DataProto, TensorProto } from "../wire/messages.ts";
+import { areSymbolic, type Size } from "./variable_sizes.ts";
 
-/** Values that the host knows, row-major. */
-export type HostData = ArrayLike<number> | ArrayLike<string>;
+/** Values that the host knows, row-major; among whole numbers sizes that are bound variables. */
+export type HostData = ArrayLike<number> | ArrayLike<string> | ArrayLike<Size>;
 /** Makes an error about a part of a model. */
 export type Fault = (reason: string) => FormatError;
 /** What a name may stand for. */
@@ -35,6 +37,8 @@ export const HOST_LIMIT = 4096;
 export class Value {
   /** Values on the host, where they are known. */
   data: HostData | undefined;
+  /** Whether the host knows it but for the values of variables. */
+  readonly isSymbolic: boolean;
   private held: Tensor | undefined;
   private make: (() => Tensor) | undefined;
 
@@ -49,6 +53,7 @@ export class Value {
   ) {
     this.held = from.tensor;
     this.data = from.data;
+    this.isSymbolic = from.data !== undefined && areSymbolic(from.data);
     this.make = from.make;
   }
 
@@ -66,12 +71,23 @@ export class Value {
   }
   /** The numbers, where the host knows them. */
   get numbers(): ArrayLike<number> | undefined {
-    return this.isText ? undefined : this.data as ArrayLike<number> | undefined;
+    return this.isText || this.isSymbolic ? undefined : this.data as ArrayLike<number> | undefined;
+  }
+  /** The size of each axis, of symbolic ones the variable. */
+  get sizes(): readonly Size[] {
+    return this.size ?? this.held!.symbolicShape;
   }
   /** As a tensor of `device`. */
   tensor(device: string): Tensor {
     if (this.held !== undefined) return this.held;
     const dtype = elementType(this.type)!.dtype;
+    if (this.isSymbolic) {
+      const parts = Array.from(
+        this.data as ArrayLike<Size>,
+        (x) => x instanceof Tensor ? x.cast(dtype).reshape([1]) : Tensor.full([1], x, { dtype }),
+      );
+      return this.held = Tensor.cat(parts).to(device as DeviceName).reshape([...this.shape]);
+    }
     return this.held = this.make?.() ?? tensorOfHost(this.data as ArrayLike<number>, dtype, this.shape, device);
   }
   /** The tensor that it is, if it is one already. */
@@ -99,9 +115,9 @@ export function valueOf(tensor: Tensor, type: number = codeOf(tensor.dtype)): Va
 export function knownValue(type: number, shape: readonly number[], data: HostData): Value {
   return new Value(type, shape, { data });
 }
-/** Whole numbers of 64 bits: a list of them, or one. */
-export function knownInts(values: readonly number[] | number): Value {
-  return typeof values === "number" ? knownValue(INT64, [], [values]) : knownValue(INT64, [values.length], values);
+/** Whole numbers of 64 bits, or sizes: a list of them, or one. */
+export function knownInts(values: readonly Size[] | Size): Value {
+  return !Array.isArray(values) ? knownValue(INT64, [], [values as Size]) : knownValue(INT64, [values.length], values);
 }
 
 /** Numbers of the host on a device: one that all elements are needs no memory, on no device. */

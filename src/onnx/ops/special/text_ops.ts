@@ -93,7 +93,7 @@ function labelEncoder(c: Call): Result {
   ): { type: number; data: ArrayLike<string | number>; fallback: string | number } | undefined => {
     const given: Value | undefined = c.constant(`${name}_tensor`);
     if (given !== undefined) {
-      const spare = c.constant("default_tensor")?.data?.[0];
+      const spare = c.constant("default_tensor")?.data?.[0] as string | number | undefined;
       return {
         type: given.type,
         data: given.data as ArrayLike<string | number>,
