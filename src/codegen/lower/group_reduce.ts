@@ -115,9 +115,10 @@ function hop(
     stride *= r.src[0].value;
   }
   const place = (i: UOp, copy: number): UOp => {
-    const row = i.op === Ops.CONST ? constant(i.value * stride, dtype) : stride === 1 ? i : i.mul(stride);
-    const own = offset === undefined ? row : row.isConst(0) ? offset : offset.add(row);
-    return copy === 0 ? own : own.add(copy * stride * left);
+    const isKnown = i.op === Ops.CONST, known = (isKnown ? i.value * stride : 0) + copy * stride * left;
+    const row = isKnown ? undefined : stride === 1 ? i : i.mul(stride);
+    const own = offset === undefined || row === undefined ? offset ?? row : offset.add(row);
+    return own === undefined ? constant(known, dtype) : known === 0 ? own : own.add(known);
   };
   const size = values.length * stride * left;
   const memory = carrier.dtypes.map((_, l) =>

@@ -127,10 +127,10 @@ class Writer extends LinearVisitor<readonly string[]> {
   private address({ base, index, gate: condition }: Place): Address {
     const gate = condition && this.register(condition), size = base.dtype.itemsize;
     let idx = throughAfter(index), offset = 0;
-    if (idx.op === Ops.CONST) offset = idx.value * size;
-    else if (idx.op === Ops.ADD && idx.src[1].op === Ops.CONST && Math.abs(idx.src[1].value * size) < 2 ** 30) {
+    if (idx.op === Ops.ADD && idx.src[1].op === Ops.CONST && Math.abs(idx.src[1].value * size) < 2 ** 30) {
       [idx, offset] = [throughAfter(idx.src[0]), idx.src[1].value * size];
     }
+    if (idx.op === Ops.CONST) offset += idx.value * size;
     const start = this.operand(base);
     const space = base.op === Ops.PARAM ? "global" : argOf(base, Ops.LOCAL).scope === "shared" ? "shared" : "local";
     if (idx.op === Ops.CONST) {

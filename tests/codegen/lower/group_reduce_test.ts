@@ -6,6 +6,8 @@ import { AxisKind } from "../../../src/uop/core/args.ts";
 import { opCarrier, reduce } from "../../../src/uop/core/carrier.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
 import { index, load, param, range, sink, store, type UOp } from "../../../src/uop/core/uop.ts";
+import { printUOp } from "../../../src/uop/core/print.ts";
+import { baseOf } from "../../../src/uop/rewrite/walk.ts";
 import { SIM_GRID, simCaps, SMALL_GRID } from "../../fixtures/sim.ts";
 import { compile, integers, opts, paramsOf, run } from "../harness.ts";
 import { optimized } from "../../fixtures/optimized.ts";
@@ -50,6 +52,14 @@ Deno.test("group: a warp exchanges values, more threads meet once", () => {
   assertEquals(count(rowSum(8, 256), "GROUP:0:32", GPU, Ops.BARRIER), 0);
   assertEquals(count(rowSum(8, 2048), "GROUP:0:256", GPU, Ops.SHUFFLE), 5);
   assertEquals(count(rowSum(8, 2048), "GROUP:0:256", GPU, Ops.BARRIER), 1);
+});
+
+Deno.test("group: partial results of several sums are read at places that are plain numbers", () => {
+  const p = compile(columnSum(512, 2), opts("UPCAST:0:2 GROUP:0:256"), GPU);
+  const places = p.uops.filter((u) => u.op === Ops.LOAD && baseOf(u.src[0]).op === Ops.LOCAL).map((u) =>
+    u.src[0].src[1]
+  );
+  assert(places.length > 0 && places.every((x) => x.op === Ops.CONST), places.map(printUOp).join());
 });
 
 Deno.test("group: without warps threads meet twice at most", () => {

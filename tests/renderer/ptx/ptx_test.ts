@@ -378,3 +378,12 @@ Deno.test("ptx: what is far goes into a register", () => {
   const text = renderer.body(program("far", write(read(1, float32, constant(2 ** 30, int64)), int(0))), "k");
   assertStringIncludes(text, "add.s64 %rd4, %rd3, 4294967296;");
 });
+
+Deno.test("ptx: an address whose index is a sum of constants", () => {
+  const at = uop(Ops.ADD, int32, [int(3), int(8)]),
+    text = renderer.body(
+      program("sum", write(read(1, float32, at), int(0))),
+      "k",
+    );
+  assertStringIncludes(text, "[%rd3+44]");
+});
