@@ -155,6 +155,9 @@ export function realizeOf(
  */
 export function realizeTensors(tensors: readonly TensorBase[], asGiven = false): void {
   const nodes: UOp[] = [];
+  if (tensors.length > 1) {
+    for (const t of tensors) if (internals.isView(t)) internals.ownValue(t); // what they are views of moves with them
+  }
   for (const t of tensors) {
     internals.ownValue(t);
     const u = inside.liveNode(t, "realize a tensor"), made = realizedBuffer(u);

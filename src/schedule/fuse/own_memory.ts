@@ -9,6 +9,7 @@ import { reshape } from "../../uop/core/build_movement.ts";
 import { isView, Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { toposort, type UOp, uop } from "../../uop/core/uop.ts";
+import { wholesOf } from "../../uop/graph/resolve.ts";
 import { stripReshape } from "./fusion_plan.ts";
 
 /** The argument of a CONTIGUOUS that makes memory of its own of other memory: it may share that until either is written. */
@@ -70,11 +71,10 @@ export function ownValues(order: readonly UOp[], rootAt: readonly number[], now:
     let u = order[i];
     while (isView(u.op)) u = u.src[0];
     if (isNamed(u)) continue;
-    const at = order.lastIndexOf(stripReshape(order[i]), i), value = now[at];
+    const path = wholesOf(order[i]).map((u) => order.lastIndexOf(u, i)), value = now[path[0]];
     const own = uop(Ops.CONTIGUOUS, value.dtype, [value], OWN);
     made ??= now.slice();
-    made[at] = own;
-    made[i] = reshape(own, shapeOf(now[i]));
+    for (const at of path) made[at] = reshape(own, shapeOf(now[at]));
   }
   return made ?? now;
 }

@@ -9,6 +9,7 @@ import { argOf, type Storage } from "../../uop/core/args.ts";
 import { numelOf } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { toposort, type UOp } from "../../uop/core/uop.ts";
+import { wholesOf } from "../../uop/graph/resolve.ts";
 import { stripReshape } from "../fuse/fusion_plan.ts";
 import type { Entry, Layout } from "../kernels/rangeify.ts";
 import { Slots } from "../kernels/slots.ts";
@@ -97,8 +98,8 @@ export class OwnEntries implements Layout {
 }
 
 /**
- * What the nodes of `order` become that last, where `now` is what folding made of them: the roots, and writes and copies
- * that were computed on the way. `live` are the nodes of the folded graph.
+ * What the nodes of `order` become that last, where `now` is what folding made of them: the roots, what these are all of,
+ * and writes and copies that were computed on the way. `live` are the nodes of the folded graph.
  */
 export function whatBecomes(
   order: readonly UOp[],
@@ -107,7 +108,7 @@ export function whatBecomes(
   live: readonly UOp[],
   entries: Entries,
 ): Becoming[] {
-  const roots = new Set(rootAt.flatMap((i) => [order[i], stripReshape(order[i])])), out: Becoming[] = [];
+  const roots = new Set(rootAt.flatMap((i) => wholesOf(order[i]))), out: Becoming[] = [];
   for (let k = 0; k < live.length; k++) live[k].at = k;
   order.forEach((u, at) => {
     const lasts = roots.has(u) || u.op === Ops.AFTER || u.op === Ops.COPY ||

@@ -9,7 +9,7 @@ import { ArgumentError } from "../../helpers/errors.ts";
 import { argOf, type Storage } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { toposort, UOp } from "../../uop/core/uop.ts";
-import { unshaped } from "../../uop/graph/resolve.ts";
+import { unshaped, wholesOf } from "../../uop/graph/resolve.ts";
 import { gradLeaves, type TensorBase } from "../handle/base.ts";
 
 /** What something was computed from: names of buffers, and of nodes that users made of no others. */
@@ -25,6 +25,8 @@ const MAX_NAMES = 256;
 const FEW = 16;
 
 const lineages = new WeakMap<Storage, Lineage>();
+/** Nodes on values that have been cut off from what they were computed from, which others may name, too. */
+const cuts = new WeakSet<UOp>();
 
 /** The storage of a node that has become one, under any shape. */
 function storageOf(u: UOp): Storage | undefined {
@@ -70,7 +72,8 @@ function lineageOf(way: readonly UOp[]): Lineage {
 
 /** Calls `realize`, which is to realize `roots`, and remembers what was computed from what. */
 export function keepLineage(roots: readonly UOp[], realize: () => void): void {
-  const pending = wayOf(roots).filter((u) => u.becomes === undefined);
+  // what is cut off becomes memory with what that is all of
+  const pending = wayOf(roots.flatMap(wholesOf)).filter((u) => u.becomes === undefined);
   realize();
   const kept = pending.filter((u) => u.becomes !== undefined && u.dtype.isFloat);
   // of many at once what all are computed from is that of each: updates of weights
@@ -78,6 +81,9 @@ export function keepLineage(roots: readonly UOp[], realize: () => void): void {
   for (const u of kept) {
     const storage = storageOf(u), lineage = shared ?? lineageOf(wayOf(u.src));
     if (storage !== undefined && lineage.names.size > 0) lineages.set(storage, lineage);
+  }
+  for (const u of roots) {
+    if (u.becomes !== undefined && wholesOf(u).some((x) => x.op === Ops.DETACH)) cuts.add(unshaped(u));
   }
 }
 
@@ -109,7 +115,8 @@ export function lostBelow(root: UOp, targets: readonly TensorBase[], since = 0):
   const found = new Set<Storage>();
   for (const u of wayOf([root])) {
     const storage = u.op === Ops.BUFFER && u.dtype.isFloat ? argOf(u, Ops.BUFFER).storage : undefined;
-    if (storage !== undefined && lineages.has(storage) && storage.born >= since) found.add(storage);
+    if (storage === undefined || storage.born < since || cuts.has(u)) continue;
+    if (lineages.has(storage)) found.add(storage);
   }
   if (found.size === 0) return [];
   for (const t of targets) found.delete(storageOf(t.uop)!);

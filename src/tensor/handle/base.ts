@@ -24,7 +24,16 @@ import { bare, shapedLike } from "../../uop/graph/complex.ts";
 import { extentsOf, withExtents } from "../../uop/graph/extent.ts";
 import { isGone, isStale } from "../../uop/graph/lost.ts";
 import { latest, unlabeled, unshaped, wholeOf } from "../../uop/graph/resolve.ts";
-import { folded, isAlias, isMemory, isSameMemory, newestOf, showAs, shown } from "../../uop/graph/writes.ts";
+import {
+  folded,
+  isAlias,
+  isMemory,
+  isSameMemory,
+  isSameVersion,
+  newestOf,
+  showAs,
+  shown,
+} from "../../uop/graph/writes.ts";
 import { broadcastNodes, checkSameDevice, cutHere, isScalarLeaf } from "./broadcast.ts";
 import { type ComplexValue, isComplexValue, isList, type TypedArray } from "../nodes/host.ts";
 import { hasIdentity, hasValues, isTurned } from "./memory_of.ts";
@@ -37,6 +46,8 @@ export type NestedArray = readonly (number | boolean | bigint | ComplexValue | N
 /** What stands beside a tensor in an operation. */
 export type Operand = TensorBase | number | boolean | bigint | ComplexValue | NestedArray | TypedArray;
 
+/** Of values that only happened to be another tensor's memory: what that was, and what they moved to. */
+const parted = new WeakMap<TensorBase, readonly [from: UOp, to: UOp]>();
 /** How copies of the memory of other tensors were made, and how that memory is written instead. */
 const copies = new WeakMap<TensorBase, readonly [method: string, instead: string]>();
 
@@ -133,6 +144,7 @@ export interface Internals {
   refresh(t: TensorBase, all?: boolean): boolean;
   moveOut(t: TensorBase): void;
   isNow(t: TensorBase): boolean;
+  isView(t: TensorBase): boolean;
   isBefore(t: TensorBase, count: number): boolean;
   aliases(t: TensorBase): TensorBase[];
   hold(t: TensorBase): void;
@@ -190,6 +202,7 @@ export abstract class TensorBase {
       refresh: (t, all) => t.refresh(all),
       moveOut: (t) => t.moveOut(),
       isNow: (t) => t.isNow(),
+      isView: (t) => t.source !== undefined,
       isBefore: (t, count) => t.isBefore(count),
       aliases: (t) => t.aliases(),
       hold: (t) => t.hold(),
@@ -292,6 +305,7 @@ export abstract class TensorBase {
       const inMemory = (u: UOp): UOp =>
         uop(Ops.CONTIGUOUS, u.dtype, [isScalarLeaf(u) ? reshape(u, shapeOf(u)) : u], nextIdentity++);
       const whole = inMemory(top.present);
+      if (top.isValue) parted.set(top, [base, whole]);
       moved = movedBy(path, top.present, whole, whole);
       if (!top.isValue && moved.includes(undefined)) { // a part that builders have merged with what that is a part of
         const below = inMemory(base);
@@ -359,11 +373,22 @@ export abstract class TensorBase {
   protected ownValue(): void {
     if (!this.isValue && this.source === undefined) return;
     const [top] = this.aliases(), { base } = shown(top.present), own = wholeOf(this.present);
+    if (top !== this && !top.isValue && top.hasParted(base, shown(this.present).base)) {
+      return void this.refresh(false, true);
+    }
     if (!top.isValue || !isMemory(base) || !isMemory(own) || !isSameMemory(own, base)) return;
     if (top !== this) return void this.refresh();
     const copy = uop(Ops.CONTIGUOUS, this.dtype, [this.uop]);
     const made = own.op === Ops.BUFFER ? realizing.copyOut(this, this, own, copy) : copy;
+    parted.set(this, [base, made]);
     this.setUop(made === copy ? copy : withExtents(shapedLike(this.uop, made), extentsOf(this.node)));
+  }
+  /** Whether this, in the memory of `base`, is still the value that was in `from`, which a view of it shows. */
+  private hasParted(base: UOp, from: UOp): boolean {
+    const known = parted.get(this);
+    if (known === undefined) return false;
+    const own = shown(known[1]).base;
+    return isSameVersion(from, known[0]) && isSameVersion(base, own) && isMemory(own) && newestOf(own) === own;
   }
   /** Points the handle at a copy of what it names: a view stays one. */
   protected keepCopy(copy: UOp): void {

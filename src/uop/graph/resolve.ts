@@ -62,6 +62,13 @@ export function wholeOf(u: UOp): UOp {
   }
 }
 
+/** The nodes of which `u` is all, in order, whatever they have become: the innermost first, itself last. */
+export function wholesOf(u: UOp): UOp[] {
+  const path = [u];
+  while (u.op === Ops.RESHAPE || u.op === Ops.DETACH || u.op === Ops.CONTIGUOUS_BACKWARD) path.push(u = u.src[0]);
+  return path.reverse();
+}
+
 /** By AFTER that is another one built anew, when the first of them was made. */
 const firstMade = new WeakMap<UOp, number>();
 

@@ -172,6 +172,13 @@ export function isSameMemory(a: UOp, b: UOp): boolean {
   return memoryOf(a) === memoryOf(b);
 }
 
+/** Whether two nodes are one, or one version of a storage. */
+export function isSameVersion(a: UOp, b: UOp): boolean {
+  if (a.op !== Ops.BUFFER || b.op !== Ops.BUFFER) return a === b;
+  const own = argOf(a, Ops.BUFFER), other = argOf(b, Ops.BUFFER);
+  return own.storage === other.storage && own.version === other.version;
+}
+
 /** The newest version of the memory of which `base` is one, not reshaped. */
 export function newestOf(base: UOp): UOp {
   const memory = memoryOf(base), known = newest.get(memory);

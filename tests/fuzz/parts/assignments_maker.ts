@@ -1,7 +1,7 @@
 /** Random programs of reads, views and writes: each statement is run by the model, which knows what may be read. */
 import type { Random } from "../../support/random.ts";
 import { product, range, SIZE, taken } from "./assignments_bytes.ts";
-import { comesFrom, type Handle, isOpen, isUnsure, Model } from "./assignments_model.ts";
+import { comesFrom, type Handle, isOpen, Model } from "./assignments_model.ts";
 import { type Kind, type Part, SAME, SAME_COPIES, type Statement } from "./assignments_program.ts";
 
 const SHAPES: readonly (readonly number[])[] = [[4], [6], [2, 3], [3, 2], [2, 2], [3, 4], [2, 2, 3]];
@@ -53,8 +53,7 @@ export class Maker {
     while (rest.length > 0) {
       const some = rest.splice(r.int(0, rest.length - 1), 1);
       while (rest.length > 0 && this.chance < 0.4) some.push(...rest.splice(r.int(0, rest.length - 1), 1));
-      const sure = some.filter((n) => !isUnsure(model.get(n)));
-      const fresh = sure.filter((n) => this.chance < LATE / 4 || !model.isStale([n]));
+      const fresh = some.filter((n) => this.chance < LATE / 4 || !model.isStale([n]));
       if (fresh.length > 0 && this.chance < 0.6) this.add({ op: "realize", names: fresh });
       for (const on of fresh) {
         if (this.model.isStale([on]) && this.chance > LATE / 4) continue;
@@ -93,13 +92,13 @@ export class Maker {
       const names = new Set<string>();
       do {
         const n = this.pick();
-        if (n !== undefined && !isUnsure(this.model.get(n))) names.add(n);
+        if (n !== undefined) names.add(n);
       } while (this.chance < 0.5);
       const list = [...names];
       if (list.length > 0) this.add({ op: "realize", names: list });
     } else if (p < 0.95) {
       const on = this.pick();
-      if (on !== undefined && !isUnsure(this.model.get(on))) this.read(on);
+      if (on !== undefined) this.read(on);
     } else if (p < 0.965) this.scoped();
     else if (this.functions.length > 0 && this.chance < 0.6) this.call(this.r.pick(this.functions));
     else this.jit();

@@ -58,11 +58,6 @@ export function isOpen({ memory, places, kind, isShape }: Handle): boolean {
   return places.every((p, i) => p === i * SIZE[kind]);
 }
 
-/** Whether a tensor is another shape of a value that is in no memory yet: it gets some, and that may have it, too. */
-export function isUnsure({ parent, isShape, version }: Handle): boolean {
-  return parent !== undefined && isShape && !version.isStored;
-}
-
 /** Whether an index takes all of an axis, as it is. */
 function takesAll(part: Part, n: number): boolean {
   if (typeof part === "number") return n === 1;
@@ -122,8 +117,6 @@ export class Model {
     try {
       const model = new Model();
       for (const s of program) {
-        const seen = s.op === "read" ? [s.on!] : s.op === "realize" ? s.names! : [];
-        if (seen.some((n) => isUnsure(model.get(n)))) return false;
         if (s.op === "read") model.read(s.on!);
         else model.step(s);
         model.settle(s);
@@ -174,7 +167,7 @@ export class Model {
     const seen = new Set<Version>();
     for (const name of names) {
       const h = this.get(name);
-      if (h.parent === undefined && !h.version.isStored) {
+      if ((h.parent === undefined || h.isShape) && !h.version.isStored) {
         seen.delete(h.version);
         h.version.isStored = true;
       }
