@@ -9,14 +9,14 @@ Device.get();
 
 Deno.test("graph: tensors and their schedule as DOT and SVG", () => {
   const t = Tensor.ones([6, 4], { device }).contiguous().add(1.5).sum(1).contiguous().sqrt();
-  for (const  of of["tensors", "schedule"] as const) {
-    const { dot, svg } = graph(t, { of }), boxes = dot.match(/^ {2}n\d+ \[/gm)!.length;
+  for (const what of ["tensors", "schedule"] as const) {
+    const { dot, svg } = graph(t, { of: what }), boxes = dot.match(/^ {2}n\d+ \[/gm)!.length;
     assertMatch(dot, /^digraph \{\n(?: {2}.*;\n)+\}\n$/);
     for (const [, a, b] of dot.matchAll(/^ {2}n(\d+) -> n(\d+);$/gm)) {
       assert(dot.includes(`  n${a} [`) && dot.includes(`  n${b} [`), `${a} -> ${b}`);
     }
     assertEquals([svg.match(/<rect /g)!.length, svg.slice(0, 4), svg.slice(-6)], [boxes, "<svg", "</svg>"]);
-    assert(of === "schedule" ? /\b[rE]_\d/.test(dot) : /SQRT/.test(dot) && /REDUCE/.test(dot), dot);
+    assert(what === "schedule" ? /\b[rE]_\d/.test(dot) : /SQRT/.test(dot) && /REDUCE/.test(dot), dot);
   }
   const bundle = (graph(t) as unknown as Record<symbol, () => Record<string, string>>)[Symbol.for("Jupyter.display")]();
   assertMatch(bundle["image/svg+xml"], /^<svg/);

@@ -130,7 +130,15 @@ export class Explanation {
    */
   get story(): string {
     const { trace, notes } = this, times = this.options.times !== false;
-    return storyText({ trace, notes, nameOf: this.parts.nameOf, head: this.head(), times, shareOf: (s) => shareOf(s) });
+    return storyText({
+      trace,
+      notes,
+      nameOf: this.parts.nameOf,
+      head: this.head(),
+      times,
+      shareOf: (s) => shareOf(s),
+      notFiniteBy: (step, b, at) => this.behind().notFinite(step, b, at),
+    });
   }
 
   /** One self-contained HTML file: the page of VIZ on what ran. With the option `passes` it has every rewrite too. */
@@ -193,12 +201,16 @@ export class Explanation {
       });
     }
     const flat = index.reduce((at, x, i) => at * shape[i] + x, 0);
-    this.elements ??= new Elements(trace, this.parts.nameOf, shapeIn);
-    const tree = this.elements.tree(b, flat, limit);
+    const tree = this.behind().tree(b, flat, limit);
     return Object.defineProperties(tree, {
       toString: { value: () => treeText(tree) },
       [Symbol.for("Deno.customInspect")]: { value: () => treeText(tree) },
     });
+  }
+
+  /** What tells of single elements. */
+  private behind(): Elements {
+    return this.elements ??= new Elements(this.trace, this.parts.nameOf, shapeIn);
   }
 
   /** What the file beside the script holds; empty where it needs none. */

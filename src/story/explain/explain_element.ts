@@ -199,6 +199,33 @@ class Evaluation {
     return isAll ? found.sort((a, b) => size(b.value) - size(a.value)) : undefined;
   }
 
+  /** Where in an expression what is not finite begins, as "log2(x[2] (-1)) = NaN"; undefined where all is finite. */
+  notFinite(u: UOp): string | undefined {
+    const v = this.value(u), here = (): string => `${unwrap(this.text(u))} = ${v === undefined ? "?" : text(v)}`;
+    if (v === undefined || v instanceof Int64 || v - v === 0) return undefined;
+    switch (u.op) {
+      case Ops.REDUCE:
+      case Ops.GETTUPLE: {
+        const of = u.op === Ops.REDUCE ? u : u.src[0];
+        if (of.op !== Ops.REDUCE || carrierOf(of).lanes > 1) return here();
+        const terms = this.terms(of) ?? [], first = terms.find((t) => v !== v && t.value !== t.value) ?? terms[0];
+        return first?.at.notFinite(of.src[0]) ?? here();
+      }
+      case Ops.WHERE:
+        return this.notFinite(u.src[toNumber(this.value(u.src[0])!) !== 0 ? 1 : 2]);
+      case Ops.LOAD: {
+        const place = this.place(u);
+        if (place === undefined || place === false || place.base.op !== Ops.STAGE) return here();
+        return this.inStage(place.base, place.at).notFinite(place.base.src[0]);
+      }
+    }
+    for (const s of u.src) {
+      const found = s.dtype.isFloat ? this.notFinite(s) : undefined;
+      if (found !== undefined) return found;
+    }
+    return here();
+  }
+
   /** An expression in numbers and names. */
   text(u: UOp): string {
     const s = (i: number): string => this.text(u.src[i]);
@@ -298,6 +325,13 @@ export class Elements {
   tree(b: TraceBuffer, at: number, limit: number, before: number = Infinity): ElementTree {
     const left = { lines: limit };
     return this.grow(b, at, before, left);
+  }
+
+  /** What in the expression of a step made an element NaN or infinite; undefined where that is not known. */
+  notFinite(step: TraceStep, b: TraceBuffer, at: number): string | undefined {
+    const found = step.kind === "kernel" ? this.store(step, b, at) : undefined;
+    const text = found?.evaluation.notFinite(found.expression);
+    return text === undefined ? undefined : clipped(text);
   }
 
   private grow(b: TraceBuffer, at: number, before: number, left: { lines: number }): ElementTree {

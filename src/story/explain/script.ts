@@ -21,6 +21,7 @@ import {
   ScriptKernels,
   StepKeys,
 } from "./script_kernels.ts";
+import { type Moved, roundingOf } from "./script_rounding.ts";
 import { BufferNames, type CallPath, NameTable, pathOf, shortLine, sourceText } from "./script_names.ts";
 
 /** What a script is made of. */
@@ -63,6 +64,11 @@ const ALLOWED: ReadonlyMap<unknown, number> = new Map([
   [dtypes.fp8e4m3, 2 / 255],
   [dtypes.fp8e5m2, 2 / 255],
 ]);
+
+/** Operations of a script that is run to see how far rounding moves what it comes to, at most. */
+const MOST_TRIED = 2 ** 33;
+/** How many times as far as that a result may be: it is one of many ways to round. */
+const WAYS = 8;
 
 /** Elements of a recorded result that stand in the text, at most. */
 const INLINE_RECORDED = 16;
@@ -343,6 +349,7 @@ class ScriptWriter {
     );
     if (made.length === 0) return;
     made.sort((a, b) => Number(results.has(b)) - Number(results.has(a)) || a.id - b.id);
+    const rounding = this.rounding(made);
     this.lines.push("// What was recorded, and how far this script is from it.");
     const rows: string[] = [];
     for (const b of made) {
@@ -360,7 +367,14 @@ class ScriptWriter {
       const shown = isBf16 ? dtypes.float32 : dtype;
       const bytes = isBf16 ? bytesOf(numbersOf(b.last!, dtype) as Float32Array) : b.last!;
       this.lines.push(...this.data.declare(recorded, bytes, shown, "", INLINE_RECORDED));
-      rows.push(`  ["${name}", ${own}, ${recorded}, ${ALLOWED.get(dtype.real) ?? 0}],`);
+      const usual = ALLOWED.get(dtype.real) ?? 0, { mean, most } = rounding.get(name) ?? { mean: 0, most: 0 };
+      const isLoose = usual > 0 && (mean > usual || most > 8 * usual);
+      rows.push(
+        isLoose
+          ? `  ["${name}", ${own}, ${recorded}, ${Number((WAYS * Math.max(mean, most / 8)).toPrecision(3))}], ` +
+            `// rounding alone moves it by ${Number((100 * most).toPrecision(2))} %`
+          : `  ["${name}", ${own}, ${recorded}, ${usual}],`,
+      );
     }
     this.lines.push(
       "let isFar = false;",
@@ -383,17 +397,36 @@ class ScriptWriter {
     );
   }
 
-  write(): Script {
-    this.writeSteps();
-    this.writeChecks();
+  /**
+   * How far rounding moves the results of a run that writes over what it reads, as training does: there gradients are
+   * divided by their own size. Others are not tried.
+   */
+  private rounding(made: readonly TraceBuffer[]): ReadonlyMap<string, Moved> {
+    let flops = 0, isInPlace = false;
+    for (const { item: { runner }, reads, writes } of this.spec.trace.steps) {
+      if (runner.kind !== "CompiledKernel") continue;
+      flops += runner.program.linear.flops;
+      isInPlace ||= writes.some((b) => ALLOWED.has(b.dtype.real) && reads.includes(b));
+    }
+    if (!isInPlace || flops > MOST_TRIED) return new Map();
+    return roundingOf(this.text(), this.data.bytes, made.map((b) => this.nameOf(b)));
+  }
+
+  /** The script so far. */
+  private text(): string {
     const { head, dataFile } = this.spec, top = head.map((line) => `// ${line}`.trimEnd());
     if (!this.data.isEmpty) {
       top.push("", `const data = Deno.readFileSync(new URL("${dataFile}", import.meta.url)).buffer;`);
     }
     if (this.declarations.size > 0) top.push("", ...this.declarations.values());
     if (this.inputs.length > 0) top.push("", "// What was in memory before.", ...this.inputs);
-    const text = [...top, "", ...this.lines].join("\n").replace(/\n{3,}/g, "\n\n").trimEnd() + "\n";
-    return { text, data: this.data.bytes, nameOf: (b) => this.nameOf(b) };
+    return [...top, "", ...this.lines].join("\n").replace(/\n{3,}/g, "\n\n").trimEnd() + "\n";
+  }
+
+  write(): Script {
+    this.writeSteps();
+    this.writeChecks();
+    return { text: this.text(), data: this.data.bytes, nameOf: (b) => this.nameOf(b) };
   }
 }
 

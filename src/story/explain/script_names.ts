@@ -117,7 +117,14 @@ function methodOf({ call }: Frame): string {
   const name = last === "call" ? owner : last;
   const word = name.replace(/^new /, "").replace(/^(?:Function|Object)\./, "");
   if (!/^[A-Za-z]\w*$/.test(word)) return "";
-  return word[0].toLowerCase() + word.slice(1);
+  // capitals that open a word, but not the one that begins the next: "lstmCell" of "LSTMCell"
+  return word.replace(/^[A-Z]+(?=[A-Z][a-z]|[\d_]|$)|^[A-Z]/, (capitals) => capitals.toLowerCase());
+}
+
+/** What a call is called for people: "fields of Net", and nothing for a function that only a table of the library names. */
+function callName(call: string): string {
+  const m = /^(.*)\.<instance_members_initializer>$/.exec(call);
+  return m !== null ? `fields of ${m[1]}` : /^(?:Jit|Object)\.fn$/.test(call) ? "captured" : call;
 }
 
 const EXPLAIN = /\/src\/story\/explain\/explain\.ts:/;
@@ -129,7 +136,8 @@ export function pathOf(site: Line | undefined): CallPath {
   const frames = end < 0 ? all : all.slice(0, end); // who asked for the explanation is no part of it
   const first = frames.findIndex((f) => !f.isLibrary);
   if (first < 0) return { calls: at === "an unknown line" ? [] : [{ name: "", at }], method: "" };
-  const calls = frames.slice(first).filter((f) => !f.isLibrary).reverse().map(({ call, at }) => ({ name: call, at }));
+  const calls = frames.slice(first).filter((f) => !f.isLibrary).reverse()
+    .map(({ call, at }) => ({ name: callName(call), at }));
   return { calls, method: first === 0 ? "" : methodOf(frames[first - 1]) };
 }
 

@@ -21,6 +21,8 @@ export interface StorySpec {
   readonly head: readonly string[];
   readonly times: boolean;
   readonly shareOf: (step: TraceStep) => number | undefined;
+  /** What in a step made an element NaN or infinite, where that is known. */
+  readonly notFiniteBy: (step: TraceStep, b: TraceBuffer, at: number) => string | undefined;
 }
 
 /** Equal lines once, with how often they were there. */
@@ -57,7 +59,7 @@ function lineOf({ node }: Note): string {
 }
 
 function decidedText({ notes }: StorySpec): string[] {
-  return counted(notes.filter((n) => n.of?.kind !== "kernel").map((n) => `- ${lineOf(n)}${n.text}`));
+  return counted(notes.filter((n) => n.of?.kind === "schedule").map((n) => `- ${lineOf(n)}${n.text}`));
 }
 
 function shapedText({ notes, trace: { steps }, times }: StorySpec): string[] {
@@ -96,14 +98,18 @@ function badText({ firstBad, nans, infinities }: Statistics, { buffer: { shape }
   }`;
 }
 
-function valuesText({ trace: { steps }, nameOf }: StorySpec): string[] {
+function valuesText({ trace: { steps }, nameOf, notFiniteBy }: StorySpec): string[] {
   const rows: string[][] = [];
   let isFound = false;
   for (const s of steps) {
     s.writes.forEach((b, i) => {
       const statistics = s.statistics[i], bad = badText(statistics, b);
-      const first = bad !== "" && !isFound ? `${bad}: here it begins` : bad;
-      if (bad !== "") isFound = true;
+      let first = bad;
+      if (bad !== "" && !isFound) {
+        const by = notFiniteBy(s, b, statistics.firstBad!);
+        first += `: here it begins${by === undefined ? "" : `, with \`${by.replaceAll("`", "'")}\``}`;
+        isFound = true;
+      }
       rows.push([`${s.number + 1}`, nameOf(b), bufferText(b), statisticsText(statistics), first]);
     });
   }

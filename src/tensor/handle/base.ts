@@ -250,6 +250,8 @@ export abstract class TensorBase {
   /** Points the handle at another node of the same shape and dtype. */
   protected setUop(u: UOp): void {
     if (this.holds) moveClaim(this.node, u);
+    // the memory of what it named is made at the same line
+    if (u.op === Ops.CONTIGUOUS && u.src[0] === this.node) u.line ??= this.node.line;
     this.node = u;
     u.names++;
     this.isValue = false;

@@ -1,0 +1,58 @@
+/**
+ * How far rounding alone moves what a script computes. A step of an optimizer may divide a gradient that is nothing but
+ * rounding by itself: no order of additions gives the same then, and none is wrong. In: the text of a script up to its
+ * comparison. Out: for the arrays that it does not determine, how far they move. It is found by running the text twice, in
+ * float32 and in float64.
+ *
+ * @module
+ */
+import type { Numbers } from "./explain_values.ts";
+
+/** How far an array is moved, relative to its numbers: the root of the mean square, and the largest. */
+export interface Moved {
+  readonly mean: number;
+  readonly most: number;
+}
+
+/** The same text with float32 arrays and results in float64; undefined where bytes are read as another kind of number. */
+function inFloat64(text: string): string | undefined {
+  const own = text.replaceAll(/new Float32Array\(bits\)/g, "new F32(bits)");
+  if (/new \w+\(\w+\.buffer,|\bu32\[0\] = \w+ << 16/.test(own)) return undefined;
+  return own.replaceAll("Math.fround(", "(").replaceAll(
+    /new Float32Array\((data, \d+, \d+)\)/g,
+    "F64.from(new F32($1))",
+  )
+    .replaceAll("Float32Array", "F64").replaceAll("F32", "Float32Array").replaceAll("F64", "Float64Array");
+}
+
+/** Runs a text; gives its arrays of these names. @throws {Error} where code may not be made of text */
+function run(text: string, data: Uint8Array, names: readonly string[]): readonly Numbers[] {
+  const plain = text.replaceAll(/\] as const\) \{$/gm, "]) {").replace(/^const data = Deno\..*$/m, "");
+  const make = Function as unknown as new (...args: string[]) => (data: ArrayBufferLike) => readonly Numbers[];
+  return new make("data", `"use strict";\n${plain}\nreturn [${names.join(", ")}];`)(data.slice().buffer);
+}
+
+function movedBy(a: Numbers, b: Numbers): Moved {
+  let apart = 0, all = 0, far = 0, largest = 0;
+  for (let i = 0; i < a.length; i++) {
+    const x = Number(a[i]), y = Number(b[i]);
+    if (!(x - x === 0 && y - y === 0)) continue;
+    apart += (x - y) ** 2;
+    all += y * y;
+    far = Math.max(far, Math.abs(x - y));
+    largest = Math.max(largest, Math.abs(y));
+  }
+  return { mean: Math.sqrt(apart / (all || 1)), most: far / (largest || 1) };
+}
+
+/** How far rounding moves the arrays of a script, by name; none where that cannot be found. */
+export function roundingOf(text: string, data: Uint8Array, names: readonly string[]): ReadonlyMap<string, Moved> {
+  const wide = inFloat64(text);
+  if (wide === undefined) return new Map();
+  try {
+    const [a, b] = [run(text, data, names), run(wide, data, names)];
+    return new Map(names.map((name, i) => [name, movedBy(a[i], b[i])]));
+  } catch {
+    return new Map(); // a page may forbid it
+  }
+}

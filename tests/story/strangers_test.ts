@@ -1,0 +1,108 @@
+/**
+ * Programs as strangers write them, in tests/story/programs: explained by the command, watched by all that watches, and
+ * each script run with no permission but to read. No file names a folder of this machine.
+ */
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { FORMAT, parseVizData } from "../../src/story/viz/viz_data.ts";
+import { ROOT, runDeno } from "../system/subprocess.ts";
+
+/** What a program is to leave beyond what all do. */
+interface Want {
+  /** Of the program; 0 unless it is given. */
+  readonly code?: number;
+  /** What its script says. */
+  readonly script?: readonly RegExp[];
+  /** What its story says. */
+  readonly story?: readonly RegExp[];
+}
+
+const PROGRAMS: Readonly<Record<string, Want>> = {
+  cnn: {
+    script: [
+      /fields of Cnn, cnn\.ts:\d+ {2}readonly c1 = new nn\.Conv2d/,
+      /^const conv2d = .*float32\[4, 1, 3, 3\]/m,
+      /^const c2 = /m,
+    ],
+  },
+  rnn: { script: [/^const lstmCell = /m, /rnn\.ts:\d+ {2}const \[nextH, nextC\] = cell\.call/] },
+  loader: {},
+  symbolic: { script: [/j < 2;/, /j < 6;/, /captured, symbolic\.ts:\d+/] },
+  nan: { story: [/the first NaN at \[0\]: here it begins, with `log2\(\(x\[2\] \(0\) \+ -1\)\) = NaN`/] },
+  throws: { code: 1, script: [/^\/\/ It stopped here: ShapeError: Cannot matmul shapes \[3, 4\] and \[5, 6\]/m] },
+  server: { script: [/server\.ts:\d+ {2}return Response\.json\(await net\.call/] },
+  relative: { script: [/areas, lib\/shape\.ts:\d+ {2}return squared\.mul\(Math\.PI\);/, /^const sides = /m] },
+  random: {},
+  dtypes: { script: [/Int8Array/, /Float16Array|Uint16Array/] },
+  numeric: { script: [/Float64Array/, /\d+ times the same/] },
+};
+
+const folder = await Deno.makeTempDir({ prefix: "dinograd-strangers-" });
+globalThis.addEventListener("unload", () => Deno.removeSync(folder, { recursive: true }));
+const cwd = `${folder}/programs`, command = new URL("src/story/explain_command.ts", ROOT).pathname;
+
+// they lie where a stranger's would, apart from the library
+for (const path of ["lib/shape.ts", ...Object.keys(PROGRAMS).map((name) => `${name}.ts`)]) {
+  const text = await Deno.readTextFile(new URL(`tests/story/programs/${path}`, ROOT));
+  await Deno.mkdir(`${cwd}/lib`, { recursive: true });
+  await Deno.writeTextFile(`${cwd}/${path}`, text.replace(/"(?:\.\.\/)+mod\.ts"/, `"${new URL("mod.ts", ROOT)}"`));
+}
+
+/** What would tell of this machine. */
+const PRIVATE: readonly string[] = [ROOT.pathname.replace(/\/$/, ""), folder, Deno.env.get("HOME") || "/home/"];
+function checkPrivate(text: string, what: string): void {
+  for (const path of PRIVATE) if (path.length > 2) assert(!text.includes(path), `${what} names ${path}`);
+}
+
+for (const [name, { code = 0, script = [], story = [] }] of Object.entries(PROGRAMS)) {
+  const out = `${folder}/${name}`;
+  Deno.test(`stranger: ${name} is explained, and its script comes to the same`, async () => {
+    const explained = await runDeno(["run", "-A", "--no-check", command, `${name}.ts`, "--out", out], { cwd });
+    assertEquals(explained.code, code, explained.stderr);
+    assertMatch(explained.stdout, /^\d+ kernels?:\n/m);
+    const text = await Deno.readTextFile(`${out}/script.ts`), told = await Deno.readTextFile(`${out}/story.md`);
+    for (const part of script) assertMatch(text, part);
+    for (const part of story) assertMatch(told, part);
+    for (const [what, of] of [["the script", text], ["the story", told]]) checkPrivate(of, what);
+    assert(!/^import |\brequire\(/m.test(text));
+    const calls = new Set([...text.replaceAll(/\/\/.*/g, "").matchAll(/(\w[\w.]*)\(/g)].map((m) => m[1]));
+    const allowed =
+      /^(?:Math\.\w+|for|if|\w+Array|(?:[\w$]+\.)?(?:set|fill|subarray|slice|join|copyWithin)|Number|BigInt(?:\.\w+)?|Error|URL|console\.log|Deno\.readFileSync|ArrayBuffer)$/;
+    assertEquals([...calls].filter((c) => !allowed.test(c)), []);
+    const run = await runDeno(["run", "--no-prompt", "--allow-read", `${out}/script.ts`]);
+    assertEquals(run.code, 0, run.stderr + run.stdout);
+    assertMatch(run.stdout, /^\w+: .*; largest difference \S+$/m);
+  });
+
+  Deno.test(`stranger: ${name} is watched by all at once`, async () => {
+    const env = {
+      VIZ: `${out}/viz.json`,
+      PROFILE: `${out}/profile.pftrace`,
+      GRAPH: `${out}/graph`,
+      SAVE_SCHEDULE: `${out}/schedule.json`,
+    };
+    const [plain, run] = await Promise.all([
+      runDeno(["run", "-A", "--no-check", `${name}.ts`], { cwd }),
+      runDeno(["run", "-A", "--no-check", `${name}.ts`], { cwd, env }),
+    ]);
+    assertEquals([run.code, run.stdout], [code, plain.stdout], run.stderr);
+    for (const [variable, path] of Object.entries(env)) assertStringIncludes(run.stderr, `${variable}: ${path}`);
+    assertMatch(run.stderr, /^profile: .*\n\w+: \d+ launch/m);
+    const viz = await Deno.readTextFile(env.VIZ), data = parseVizData(viz, "viz.json");
+    assertEquals([data.format, data.title, data.error !== undefined], [FORMAT, `${name}.ts`, code !== 0]);
+    assert(data.passes.length > 0 && data.kernels.length > 0 && data.events.some((e) => e.kind === "launch"));
+    const { schedules } = JSON.parse(await Deno.readTextFile(env.SAVE_SCHEDULE));
+    assert(schedules.length > 0);
+    const graphs = [...Deno.readDirSync(env.GRAPH)].map((f) => f.name);
+    assert(graphs.length >= 4 && graphs.length % 4 === 0, graphs.join());
+    const trace = new TextDecoder("latin1").decode(await Deno.readFile(env.PROFILE));
+    for (const [what, text] of [["the recording", viz], ["the trace", trace]]) checkPrivate(text, what);
+    checkPrivate(await Deno.readTextFile(env.SAVE_SCHEDULE), "the schedule");
+    for (const f of graphs) checkPrivate(await Deno.readTextFile(`${env.GRAPH}/${f}`), f);
+  });
+}
+
+Deno.test("strangers: all scripts have types", async () => {
+  const scripts = Object.keys(PROGRAMS).map((name) => `${folder}/${name}/script.ts`);
+  const { code, stderr } = await runDeno(["check", ...scripts]);
+  assertEquals(code, 0, stderr);
+});
