@@ -2,6 +2,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { Device, Tensor } from "../../mod.ts";
 import { PARITY } from "../pages/parity.ts";
+import { publicFunctions } from "./arguments.ts";
 import { buildEdge, compareEdge, edgeCases, NO_EDGES, runEdges } from "./edges.ts";
 import { runRandomEdges } from "./edges_random.ts";
 
@@ -15,6 +16,12 @@ Deno.test("edges: every op has a case, or a reason for none", () => {
   for (const { number, rows } of PARITY) {
     if (!SECTIONS.includes(number)) continue;
     for (const [name] of rows) if (!covered.has(name) && NO_EDGES[name] === undefined) missing.push(name);
+  }
+  // and what no list of others' ops has
+  for (const { name } of publicFunctions().targets) {
+    const isOperation = /^(?:Tensor\.|fft\.|windows\.)?\w+$/.test(name) &&
+      (name.includes(".") || name in Tensor.prototype);
+    if (isOperation && !covered.has(name.split(".").at(-1)!) && NO_EDGES[name] === undefined) missing.push(name);
   }
   assertEquals(missing, []);
   for (const name of Object.keys(NO_EDGES)) assert(!covered.has(name), `${name} has a case`);

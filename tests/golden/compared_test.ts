@@ -35,9 +35,6 @@ const places = async (matrix: Tensor): Promise<Tensor> => (await matrix.nonzero(
 
 /** Operations that are others under another name or in another form: both are computed. */
 const SAME: Readonly<Record<string, readonly [ours: () => Tensor, other: () => Tensor | Promise<Tensor>]>> = {
-  expandAs: [() => x().at(0).expandAs(y()), () => x().at(0).expand([2, 3])],
-  reshapeAs: [() => x().reshapeAs(Tensor.empty([3, 2])), () => x().reshape([3, 2])],
-  viewAs: [() => x().viewAs(Tensor.empty([3, 2])), () => x().reshape([3, 2])],
   constLike: [() => x().constLike(7), () => x().fullLike(7)],
   wasm: [() => x().wasm(), () => x().to("WASM")],
   toInPlace: [() => x().toInPlace("WASM"), () => x().to("WASM")],

@@ -90,7 +90,7 @@ export abstract class CriterionTensor extends TensorBase {
     checkNumber("huberLoss", "delta", delta);
     if (!(delta > 0)) throw new ArgumentError("huberLoss", { reason: `delta must be above 0, not ${delta}` });
     const d = this.sub(this.target("huberLoss", target)), a = d.abs();
-    const losses = a.le(delta).where(d.square().mul(0.5), a.sub(delta / 2).mul(delta)) as this;
+    const far = a.gt(delta), losses = far.where(a.sub(delta / 2).mul(delta), d.except(far).square().mul(0.5)) as this;
     return losses.summed("huberLoss", options);
   }
 
@@ -99,8 +99,14 @@ export abstract class CriterionTensor extends TensorBase {
     const { beta = 1 } = checkOptions("smoothL1Loss", options, ["reduction", "beta"]);
     if (!(beta >= 0)) throw new ArgumentError("smoothL1Loss", { reason: `beta must be at least 0, not ${beta}` });
     const d = this.sub(this.target("smoothL1Loss", target)), a = d.abs();
-    const losses = beta === 0 ? a : a.lt(beta).where(d.square().mul(0.5 / beta), a.sub(beta / 2)) as this;
+    const far = a.ge(beta), square = (): this => d.except(far).square().mul(0.5 / beta);
+    const losses = beta === 0 ? a : far.where(a.sub(beta / 2), square()) as this;
     return losses.summed("smoothL1Loss", options);
+  }
+
+  /** This, and 0 where a condition holds: infinities there have no part in the gradient. */
+  private except(condition: this): this {
+    return condition.where(0, this) as this;
   }
 
   /**
@@ -190,7 +196,7 @@ export abstract class CriterionTensor extends TensorBase {
   cosineEmbeddingLoss(x2: this, target: this, options: LossOptions & { readonly margin?: number } = {}): this {
     const action = "cosineEmbeddingLoss", { margin = 0 } = checkOptions(action, options, ["margin", "reduction"]);
     checkTensor(action, "x2", x2);
-    const last = checkTensor(action, "target", target).ndim, eps = 2 ** -40;
+    const last = checkTensor(action, "target", target).ndim, eps = 1e-12;
     const dot = (a: this, b: this): this => a.mul(b).sum(last),
       one = dot(this, this).add(eps),
       two = dot(x2, x2).add(eps);

@@ -61,7 +61,7 @@ function gradientOf(p: number): GradientArg {
 /** The norm of order `p` over `axes`, kept. */
 function normNode(x: UOp, p: number, axes: readonly number[]): UOp {
   if (x.dtype.isComplex) return normNode(magnitudeNode(x), p, axes);
-  const d = x.dtype, a = absNode(x), zero = constant(0, d);
+  const d = x.dtype, zero = constant(0, d), a = p < 0 ? x.eq(zero).where(zero, absNode(x)) : absNode(x); // of -0 it is -0
   if (p === Infinity) return reduceNode(a, Ops.MAX, axes);
   if (p === -Infinity) return minAlong(a, axes);
   if (p === 1) return reduceNode(a, Ops.ADD, axes);
@@ -246,8 +246,8 @@ export abstract class NormTensor extends TensorBase {
     const x = this.transpose(axis, last),
       [sorted, order] = x.sort(-1).map((t) => this.wrap(uop(Ops.CONTIGUOUS, t.dtype, [t.uop])));
     const end = sorted.searchsorted(sorted, { right: true }), count = end.sub(sorted.searchsorted(sorted));
-    const at = count.argmax(-1, { keepdim: true });
-    const values = sorted.gather(-1, at), indices = order.gather(-1, end.gather(-1, at).sub(1));
+    const place = end.gather(-1, count.argmax(-1, { keepdim: true })).sub(1);
+    const values = sorted.gather(-1, place), indices = order.gather(-1, place);
     return [values, indices].map((t) => {
       const turned = t.transpose(axis, last) as this;
       return keepdim ? turned : turned.squeeze(axis);
@@ -363,8 +363,10 @@ export abstract class NormTensor extends TensorBase {
     if (this.ndim < 2) {
       throw new ShapeError("renorm", { shapes: [this.shape], reason: "its slices need two axes or more" });
     }
-    const size = this.vectorNorm({ ord: p, dim: rangeOf(this.ndim).filter((i) => i !== axis), keepdim: true });
-    return this.mul(size.gt(maxnorm).where(size.add(1e-7).reciprocal().mul(maxnorm), 1));
+    const dims = rangeOf(this.ndim).filter((i) => i !== axis), large = this.normed("renorm", p, dims, true).gt(maxnorm);
+    // of a NaN that stays as it is the norm has no part in the gradient
+    const size = (large.where(this, 0) as this).normed("renorm", p, dims, true);
+    return this.mul(large.where(size.add(1e-7).reciprocal().mul(maxnorm), 1));
   }
 
   /** Correlations of variables, one a row, limited to [-1, 1]; a scalar for one variable. @throws {ShapeError} */

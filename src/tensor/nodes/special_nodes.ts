@@ -98,15 +98,19 @@ export function log1pValue(x: UOp): UOp {
   return withGradient(log1pNode(x), [x], LOG1P_SLOPE);
 }
 
-const EXPM1_SLOPE = slope((_, y) => shift(y, 1));
+const EXPM1_SLOPE = slope((x) => expNode(x)); // of 1 + y far below 0 no digit is left
 /** e^x - 1, with digits near 0. */
 export function expm1Value(x: UOp): UOp {
   return withGradient(expm1Node(x), [x], EXPM1_SLOPE);
 }
 
+const LOGIT_SLOPE = slope((x) => {
+  const one = floatConst(1, x.dtype), outside = lt(x, 0).or(one.lt(x));
+  return select(outside, NaN, over(1, x.mul(shift(scale(x, -1), 1))));
+});
 /** log(x / (1 - x)). */
 export function logitNode(x: UOp): UOp {
-  return logNode(x.fdiv(shift(scale(x, -1), 1)));
+  return withGradient(logNode(x.fdiv(shift(scale(x, -1), 1))), [x], LOGIT_SLOPE);
 }
 
 const XLOGY = new GradientArg((g, [x, y]) => {
@@ -167,7 +171,7 @@ function lgammaPositive(x: UOp): UOp {
   let product = one;
   for (let k = 1; k < STEPS; k++) product = product.mul(lt(n, k + 1).where(one, shift(n, -k)));
   const z = n.add(scale(down, -1)), core = shift(z, -1).mul(shift(z, -2)).mul(poly(LGAMMA, shift(z, -1.5)));
-  const near = core.add(logNode(tiny.where(over(1, x), product)));
+  const log = logNode(tiny.where(x, product)), near = core.add(tiny.where(scale(log, -1), log));
   const y = large.where(x, floatConst(STEPS, d)), r = over(1, y);
   const far = shift(y, -0.5).mul(shift(logNode(y), -1)).add(r.mul(poly(STIRLING, r.mul(r))));
   return large.where(shift(far, Math.log(2 * Math.PI) / 2 - 0.5), near);
@@ -199,15 +203,21 @@ function digammaPositive(x: UOp): UOp {
   return sum;
 }
 
+/** cot(pi x) for |x| <= 1/2, not 0: 0 at the ends. */
+function cotPi(x: UOp): UOp {
+  const a = absNode(x), sine = (u: UOp): UOp => scale(u, Math.PI).sin();
+  return sine(shift(scale(a, -1), 0.5)).fdiv(sine(a)).mul(signOf(x));
+}
+
 const DIGAMMA_SLOPE = slope((x) => polygammaNode(1, x));
 /** The derivative of {@linkcode lgammaNode}: NaN at negative integers, infinite at 0. */
 export function digammaNode(x: UOp): UOp {
   const d = x.dtype, below = lt(x, 0), a = below.where(scale(x, -1), x), zero = a.eq(constant(0, d));
   const value = digammaPositive(select(zero, 1, a)), rest = a.add(scale(roundNode(a), -1));
   // psi(-a) = psi(a) + 1 / a + pi cot(pi a)
-  const angle = scale(rest, Math.PI);
-  const cot = rest.eq(constant(0, d)).where(over(0, constant(0, d)), scale(angle.cos().fdiv(angle.sin()), Math.PI));
-  const found = below.where(value.add(over(1, a)).add(cot), value);
+  const isPole = rest.eq(constant(0, d)), cot = scale(cotPi(select(isPole, 0.5, rest)), Math.PI);
+  const reflected = isPole.where(over(0, constant(0, d)), value.add(over(1, a)).add(cot));
+  const found = below.where(reflected, value);
   return withGradient(zero.where(over(-1, x), found), [x], DIGAMMA_SLOPE);
 }
 
@@ -256,9 +266,9 @@ export function polygammaNode(n: number, x: UOp): UOp {
   const d = x.dtype, zero = constant(0, d), below = lt(x, 0.5), a = below.where(shift(scale(x, -1), 1), x);
   const sign = n % 2 === 1 ? 1 : -1, value = scale(zeta(n + 1, a), sign * factorial(n));
   // (-1)^n psi(1 - x) - psi(x) is the nth derivative of pi cot(pi x), whose terms all have one sign
-  const rest = below.where(x.add(scale(roundNode(x), -1)), floatConst(0.5, d)), angle = scale(rest, Math.PI);
-  const isPole = rest.eq(zero), cot = angle.cos().fdiv(isPole.where(floatConst(1, d), angle.sin()));
-  const turned = cotangent(n).reduceRight((sum: UOp, c) => shift(sum.mul(cot), c), zero);
+  const rest = below.where(x.add(scale(roundNode(x), -1)), floatConst(0.5, d));
+  const isPole = rest.eq(zero), cot = cotPi(select(isPole, 0.5, rest));
+  const turned = horner(cotangent(n), cot);
   const reflected = scale(value, -sign).add(scale(turned, -(Math.PI ** (n + 1))));
   const found = below.where(isPole.where(floatConst(sign * Infinity, d), reflected), value);
   return withGradient(found, [x], POLYGAMMA[n] ??= slope((u) => polygammaNode(n + 1, u)));
@@ -291,9 +301,15 @@ export function hypotNode(x: UOp, y: UOp): UOp {
   return withGradient(select(infinite, Infinity, isZero.where(constant(0, d), value)), [x, y], HYPOT);
 }
 
+/** The series of sinc'(x) / x in (pi x)^2: as many terms as count for |x| < 1/2. */
+const SINC_SERIES = [6, 11].map((terms) =>
+  Array.from({ length: terms }, (_, i) => (-1) ** (i + 1) * Math.PI ** 2 * (2 * i + 2) / factorial(2 * i + 3))
+);
+/** Near 0, where the difference of both terms has no digits, a series. */
 const SINC_SLOPE = slope((x, y) => {
-  const zero = x.eq(constant(0, x.dtype)), n = select(zero, 1, x);
-  return select(zero, 0, scale(n, Math.PI).cos().add(scale(y, -1)).fdiv(n));
+  const near = lt(absNode(x), 0.5), n = select(near, 1, x), z = near.where(x, constant(0, x.dtype));
+  const far = scale(n, Math.PI).cos().add(scale(y, -1)).fdiv(n), turned = scale(z, Math.PI);
+  return near.where(z.mul(horner(SINC_SERIES[x.dtype === dtypes.float64 ? 1 : 0], turned.mul(turned))), far);
 });
 /** sin(pi x) / (pi x), 1 at 0. */
 export function sincNode(x: UOp): UOp {

@@ -7,6 +7,7 @@
 import { dtypes } from "../../dtype/dtype.ts";
 import { DTypeError, ShapeError } from "../../helpers/errors.ts";
 import { constant, type UOp } from "../../uop/core/uop.ts";
+import { flat } from "../../uop/graph/given_gradient.ts";
 import { bare, fromPairs, fromParts, partsOf } from "../../uop/graph/complex.ts";
 import { type Operand, TensorBase } from "../handle/base.ts";
 import { angleNode, conjugateNode, directionNode } from "../nodes/complex_nodes.ts";
@@ -59,13 +60,13 @@ export abstract class ComplexTensor extends TensorBase {
     if (this.dtype.isComplex) return this.wrap(angleNode(this.uop));
     return this.wrap(inFloat(this.uop, (x) => {
       const zero = constant(0, x.dtype);
-      return x.ne(x).where(x, x.lt(zero).where(floatConst(Math.PI, x.dtype), zero));
+      return flat(x.ne(x).where(x, x.lt(zero).where(floatConst(Math.PI, x.dtype), zero)), [x]);
     }));
   }
 
   /** z / |z|, and 0 at 0; the sign of a real tensor. */
   sgn(): this {
-    return this.wrap(this.dtype.isComplex ? directionNode(this.uop) : signValue(this.uop));
+    return this.wrap(this.dtype.isComplex ? directionNode(this.uop) : flat(signValue(this.uop), [this.uop]));
   }
 
   /** Whether the imaginary part is 0: true everywhere of a real tensor. */

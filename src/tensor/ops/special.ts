@@ -246,6 +246,6 @@ export abstract class SpecialTensor extends TensorBase {
     const slope = training
       ? this.wrap(drawUniform(this.shape, dtypes.float32)).mul(upper - lower).add(lower).cast(floatOf(this.dtype))
       : (lower + upper) / 2;
-    return this.ge(0).where(this, this.mul(slope)) as this;
+    return this.gt(0).where(this, this.mul(slope)) as this;
   }
 }
