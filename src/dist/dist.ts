@@ -24,7 +24,14 @@ export {
 } from "../collectives/communicator.ts";
 export { Mesh, type MeshOptions } from "../device/mesh.ts";
 export type { MeshShape, Spec } from "../uop/core/sharding.ts";
-export { ColumnLinear, type ParallelLinearOptions, RowLinear } from "./parallel.ts";
+export {
+  ColumnLinear,
+  type ParallelLinearOptions,
+  RowLinear,
+  VocabEmbedding,
+  type VocabEmbeddingOptions,
+} from "./parallel.ts";
+export { ringAttention, type RingAttentionOptions } from "./ring_attention.ts";
 export {
   allGather,
   allReduce,

@@ -4,6 +4,7 @@
  * @module
  */
 import { checkInteger, checkOptions } from "../helpers/options.ts";
+import { Embedding, type EmbeddingOptions } from "../nn/embedding.ts";
 import { Linear } from "../nn/linear.ts";
 import type { MeshShape, Spec } from "../uop/core/sharding.ts";
 
@@ -63,5 +64,37 @@ export class RowLinear extends Linear {
     const { axis = "model", bias } = options;
     super(inFeatures, outFeatures, { bias });
     divide(this, mesh, [null, axis]);
+  }
+}
+
+/** Options of {@linkcode VocabEmbedding}. */
+export interface VocabEmbeddingOptions extends EmbeddingOptions {
+  /** The axis of the mesh; "model" unless given. */
+  readonly axis?: string;
+}
+
+/**
+ * A table of rows that is divided by rows: each device has some of the vocabulary, and looks up these. Integer shape
+ * `[...]` to `[..., embedSize]`, which one allReduce adds up where it is read; gradients are of the own rows. The logits of
+ * a {@linkcode ColumnLinear} with as many outputs are divided by classes, and `logits.crossEntropy(labels)` of these moves
+ * three numbers a row: their maximum, the sum of exponentials, and the loss.
+ *
+ * ```ts
+ * import { Tensor } from "../../mod.ts";
+ * import { ColumnLinear, Mesh, VocabEmbedding } from "./dist.ts";
+ * const mesh = Mesh.of({ model: 2 }, { devices: ["JS", "JS:1"] });
+ * const table = new VocabEmbedding(100, 8, mesh), head = new ColumnLinear(8, 100, mesh, { bias: false });
+ * const tokens = new Tensor([3, 99, 0]).shard(mesh, [null]), logits = head.call(table.call(tokens));
+ * console.log(table.weight.sharding, logits.sharding); // float32[100@model, 8] float32[3, 100@model]
+ * console.log(logits.crossEntropy(tokens).shape.length); // 0
+ * ```
+ */
+export class VocabEmbedding extends Embedding {
+  /** @throws {ArgumentError} for an unknown option, a bad size, or an axis that the mesh has not */
+  constructor(vocabSize: number, embedSize: number, mesh: MeshShape, options: VocabEmbeddingOptions = {}) {
+    checkOptions("make VocabEmbedding", options, ["axis", "paddingIdx"]);
+    const { axis = "model", paddingIdx } = options;
+    super(vocabSize, embedSize, { paddingIdx });
+    this.weight.replace(this.weight.shard(mesh, [axis, null]));
   }
 }

@@ -4,11 +4,12 @@
  *
  * @module
  */
-import type { Communicator, ReduceOp } from "../collectives/communicator.ts";
+import type { Collective, Communicator, ReduceOp } from "../collectives/communicator.ts";
 import { world } from "../collectives/engines.ts";
 import { LocalCommunicator } from "../collectives/local.ts";
 import type { Buffer } from "../device/buffer.ts";
 import { findGroup, partsOfBuffer } from "../device/group.ts";
+import { floorMod, rangeOf } from "../helpers/math.ts";
 import { Ops } from "../uop/core/ops.ts";
 import type { CollectiveArg, MeshShape } from "../uop/core/sharding.ts";
 import { GlobalCounters } from "./stats.ts";
@@ -56,7 +57,7 @@ function copyPart(to: Buffer, from: Buffer): void {
 
 /** Does what `what` says, from `from` to `to`. `line` is the user's. */
 export function runCollective(what: CollectiveArg, to: Buffer, from: Buffer, line?: string): void {
-  const { kind, mesh, axes, op } = what;
+  const { kind, mesh, axes, op, shift } = what;
   if (to.nbytes === 0) return;
   GlobalCounters.collectiveCount++;
   if (kind === "scatter") {
@@ -70,8 +71,12 @@ export function runCollective(what: CollectiveArg, to: Buffer, from: Buffer, lin
   }
   if (kind === "gather") return gather(what, to, from, line);
   const outs = partsOfBuffer(to), ins = partsOfBuffer(from);
-  const collective = kind === "allReduce" || kind === "reduceScatter" ? { kind, op: REDUCE_OPS[op] } : { kind };
   for (const { parts, communicator } of teamsOf(mesh, axes)) {
+    const collective: Collective = kind === "allReduce" || kind === "reduceScatter"
+      ? { kind, op: REDUCE_OPS[op] }
+      : kind === "permute"
+      ? { kind, pairs: rangeOf(communicator.size).map((r) => [r, floorMod(r + shift, communicator.size)]) }
+      : { kind };
     GlobalCounters.collectiveBytes += parts.length * from.nbytes;
     communicator.start(collective, parts.map((i) => ins[i]), parts.map((i) => outs[i]), { line }).wait();
   }

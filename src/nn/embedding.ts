@@ -44,7 +44,7 @@ export class Embedding {
 
   /** Which rows pad: `[vocabSize, 1]`. */
   private padding(): Tensor {
-    return Tensor.arange(this.vocabSize).eq(this.paddingIdx!).unsqueeze(1);
+    return Tensor.arange(this.vocabSize).to(this.weight.device).eq(this.paddingIdx!).unsqueeze(1);
   }
 
   /** @throws {DTypeError} if `indices` are no integers */

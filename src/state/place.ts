@@ -64,7 +64,7 @@ export function place<T>(tree: T, where: MeshShape | readonly DeviceName[], opti
     const dim = count === 0 ? -1 : t.shape.findIndex((n) => n > 0 && n % count === 0);
     const axes = t.shape.map((_, i) => i === dim ? shard! : null);
     t.replace(storedOn(t, mesh, zero === 3 ? axes : axes.map(() => null)));
-    notePlaced(t, dim < 0 || t.dtype.isComplex ? undefined : { mesh, axes, gradients: zero >= 2 });
+    notePlaced(t, dim < 0 || zero === 3 || t.dtype.isComplex ? undefined : { mesh, axes, gradients: zero === 2 });
   }
   const [first, ...rest] = tensors;
   first?.realize(rest);

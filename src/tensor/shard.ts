@@ -11,7 +11,7 @@ import { checkOptions, describe } from "../helpers/options.ts";
 import { checkShards, shardingOf } from "../schedule/multi/lower_shards.ts";
 import { Ops } from "../uop/core/ops.ts";
 import { deviceOf, shapeOf } from "../uop/core/shape.ts";
-import { type MeshShape, Sharding, type Spec } from "../uop/core/sharding.ts";
+import { CollectiveArg, type MeshShape, Sharding, type Spec } from "../uop/core/sharding.ts";
 import { type UOp, uop } from "../uop/core/uop.ts";
 import { bare, fromPairs } from "../uop/graph/complex.ts";
 import { checkTensor, internals, TensorBase } from "./handle/base.ts";
@@ -184,6 +184,19 @@ export function dividingMesh(t: TensorBase): MeshShape | undefined {
 export function gathered<T extends ShardTensor>(t: T): T {
   const mesh = dividingMesh(t);
   return mesh === undefined ? t : t.reshard(mesh, t.shape.map(() => null));
+}
+
+/**
+ * `t`, divided along `axis` of a mesh, with its parts one rank after the other `by` ranks further, round the axis.
+ *
+ * @throws {ShapeError} where its parts are of several sizes
+ */
+export function rotated<T extends TensorBase>(t: T, mesh: MeshShape, axis: string, by: number): T {
+  const u = materializeShape(t.uop, t.shape);
+  return internals.wrap(
+    t,
+    uop(Ops.COLLECTIVE, u.dtype, [u], new CollectiveArg("permute", mesh, [axis], 0, mesh.device, by)),
+  );
 }
 
 /** `t` on a mesh, divided along `spec` in memory alone: whoever reads it gathers it. */

@@ -88,6 +88,8 @@ export class Rules {
         const s = this.moves.settled(this.of(u.src[0]));
         return { ...s, u: uop(u.op, u.dtype, [s.u], u.arg) };
       }
+      case Ops.COLLECTIVE:
+        return this.rolled(u);
       case Ops.DETACH:
       case Ops.CONTIGUOUS_BACKWARD:
       case Ops.CHECKPOINT:
@@ -255,6 +257,18 @@ export class Rules {
     }
     const axes = s.axes.map((a, i) => along.includes(i) ? null : a);
     return { ...s, u: uop(u.op, u.dtype, [x], new ReduceArg(op, along)), shape: shapeOf(u), axes, partial };
+  }
+
+  /** A permute: parts of one size go round the ranks; what a rank has all of is the same on all. */
+  private rolled(u: UOp): Shards {
+    const [axis] = argOf(u, Ops.COLLECTIVE).axes,
+      s = this.moves.settled(this.read(u.src[0])),
+      dim = s.axes.indexOf(axis);
+    if (dim < 0) return s;
+    if (s.shape[dim] % s.mesh!.sizeOf(axis) !== 0) {
+      refuse(u, [s], `its parts along ${axis} are of several sizes: pad dimension ${dim} first`);
+    }
+    return { ...s, u: u.withSrc([s.u]) };
   }
 
   /** The movement of `u` on shards of its source. */

@@ -24,6 +24,7 @@ import {
   type Spec,
 } from "../../uop/core/sharding.ts";
 import { constant, iota, positionDType, type UOp, uop } from "../../uop/core/uop.ts";
+import { moveLike } from "../../uop/graph/resolve.ts";
 import { partBelow } from "./part_below.ts";
 
 /** Axes of a mesh over which a node is yet to be reduced, with the op that reduces. */
@@ -136,6 +137,21 @@ function underFactors(u: UOp, make: (x: UOp) => UOp): UOp {
   return make(u);
 }
 
+/** What is repeated along dimensions of `u`, and numbers that it is multiplied with: below these there is less to reduce. */
+function underExpands(u: UOp, make: (x: UOp) => UOp): UOp {
+  return underFactors(u, (x) => x.op === Ops.EXPAND ? moveLike(x, underExpands(x.src[0], make)) : make(x));
+}
+
+/** Whether `u` is the same all along dimension `dim`. */
+function isRepeated(u: UOp, dim: number): boolean {
+  let found = false;
+  underFactors(u, (x) => {
+    found = x.op === Ops.EXPAND && shapeOf(x)[dim] > 1 && shapeOf(x.src[0])[dim] === 1;
+    return x;
+  });
+  return found;
+}
+
 /** What graphs of shards are built with; nodes of one graph share it. */
 export class Moves {
   /** What assembled nodes were gathered from: whoever takes the own part of one takes that. */
@@ -145,7 +161,7 @@ export class Moves {
   /** The result of all ranks along `axis`, on each of them. */
   allReduce(s: Shards, axis: string): Shards {
     const mesh = s.mesh!, op = s.partial.get(axis)!;
-    const u = underFactors(s.u, (x) => collective("allReduce", mesh, [axis], x, op));
+    const u = underExpands(s.u, (x) => collective("allReduce", mesh, [axis], x, op));
     return { ...s, u, partial: without(s.partial, axis) };
   }
   /** The result of all ranks along `axis`, divided among them along dimension `dim`. */
@@ -198,7 +214,8 @@ export class Moves {
   converted(s: Shards, axes: Spec, kept?: ReadonlySet<string>): Shards {
     for (const axis of s.partial.keys()) {
       if (kept?.has(axis)) continue;
-      const dim = axes.indexOf(axis), isFree = dim >= 0 && s.axes[dim] === null && !s.axes.includes(axis);
+      const dim = axes.indexOf(axis);
+      const isFree = dim >= 0 && s.axes[dim] === null && !s.axes.includes(axis) && !isRepeated(s.u, dim);
       s = isFree ? this.reduceScatter(s, axis, dim) : this.allReduce(s, axis);
     }
     for (let dim = 0; dim < axes.length; dim++) {

@@ -4,8 +4,11 @@
  *
  * @module
  */
+import { meshes } from "../../device/mesh.ts";
+import { sameArray } from "../../helpers/math.ts";
+import { checkShards } from "../../schedule/multi/lower_shards.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { deviceOf, shapeOf } from "../../uop/core/shape.ts";
+import { deviceOf } from "../../uop/core/shape.ts";
 import { type MeshShape, Sharding, type Spec } from "../../uop/core/sharding.ts";
 import { type UOp, uop } from "../../uop/core/uop.ts";
 import type { TensorBase } from "./base.ts";
@@ -32,10 +35,17 @@ export function placedOf(t: TensorBase): Placed | undefined {
   return how !== undefined && deviceOf(t.uop) === how.mesh.device ? how : undefined;
 }
 
-/** A gradient of `t`, divided as was noted. */
+/**
+ * A gradient of `t`, divided along the dimensions that `t` is divided along, or as was noted. What is divided so already
+ * stays as it is, a sum that the devices have yet to add up, too.
+ */
 export function dividedGradient(t: TensorBase, grad: UOp): UOp {
-  const how = placedOf(t), shape = shapeOf(grad);
-  if (how === undefined || !how.gradients || shape.length !== how.axes.length) return grad;
-  if (deviceOf(grad) !== how.mesh.device) return grad;
-  return uop(Ops.SHARD, grad.dtype, [grad], new Sharding(how.mesh, shape, how.axes));
+  const device = deviceOf(grad);
+  if (meshes.count === 0 || t.dtype.isComplex || device === null || device !== deviceOf(t.uop)) return grad;
+  const own = checkShards(t.uop), how = placedOf(t), { shape } = own;
+  const isOwn = own.axes.some((a) => a !== null),
+    axes = isOwn ? own.axes : how?.gradients === true ? how.axes : undefined;
+  const mesh = isOwn ? own.mesh : how?.mesh;
+  if (axes === undefined || mesh === undefined || sameArray(checkShards(grad).axes, axes)) return grad;
+  return uop(Ops.SHARD, grad.dtype, [grad], new Sharding(mesh, shape, axes));
 }

@@ -102,35 +102,39 @@ export function shardSize(n: number, mesh: MeshShape, axis: string | null): numb
 /**
  * What a COLLECTIVE does: the ranks that differ along `axes` act together. Blocks, one for each of these ranks, lie along
  * new first dimensions, one for each axis. `scatter` and `gather` are between the shards and blocks on one other device.
+ * `permute` gives each rank what the one `shift` before it has, round the axis: also in graphs of whole tensors, where it
+ * rolls the parts of the dimension that is divided.
  */
-export type MoveKind = "allReduce" | "allGather" | "reduceScatter" | "allToAll" | "scatter" | "gather";
+export type MoveKind = "allReduce" | "allGather" | "reduceScatter" | "allToAll" | "scatter" | "gather" | "permute";
 
 /** The arg of a COLLECTIVE. */
 export class CollectiveArg {
   /** Equal for equal records. */
   readonly hash: number;
-  /** A collective. @param op the ALU op that reduces; 0 where nothing is reduced @param device where it is to: the mesh, unless given */
+  /** A collective. @param op the ALU op that reduces; 0 where nothing is reduced @param device where it is to: the mesh, unless given @param shift of a permute */
   constructor(
     readonly kind: MoveKind,
     readonly mesh: MeshShape,
     readonly axes: readonly string[],
     readonly op: number = 0,
     readonly device: string = mesh.device,
+    readonly shift: number = 0,
   ) {
-    let h = mix(mix(mesh.hash, hashString(kind)), op);
+    let h = mix(mix(mix(mesh.hash, hashString(kind)), op), shift);
     for (const a of axes) h = mix(h, hashString(a));
     this.hash = mix(h, hashString(device));
   }
   /** Whether two records are equal. */
   same(o: object): boolean {
     return o instanceof CollectiveArg && o.kind === this.kind && o.op === this.op && o.device === this.device &&
-      sameArray(o.axes, this.axes) && o.mesh.same(this.mesh);
+      o.shift === this.shift && sameArray(o.axes, this.axes) && o.mesh.same(this.mesh);
   }
   /** The shape of the result for a source of `shape`. */
   shapeFrom(shape: readonly number[]): readonly number[] {
     switch (this.kind) {
       case "allReduce":
       case "allToAll":
+      case "permute":
         return shape;
       case "allGather":
       case "gather":

@@ -10,6 +10,7 @@ import { sumDType } from "../../dtype/promotion.ts";
 import { ArgumentError, SpecError } from "../../helpers/errors.ts";
 import { simplifySize } from "../algebra/sizes.ts";
 import { argOf, type AxesArg, type PairsArg, ReduceArg, reduceOf, SkewArg } from "../core/args.ts";
+import { CollectiveArg } from "../core/sharding.ts";
 import { broadcastTo, expand, flip, pad, permute, reshape, shrink, skew, unskew } from "../core/build_movement.ts";
 import { isMovement, opName, Ops } from "../core/ops.ts";
 import { deviceOf, shapeOf } from "../core/shape.ts";
@@ -238,6 +239,12 @@ const RULES: { readonly [op: number]: Rule } = {
   [Ops.SHARD]: (u, g, add) => {
     const home = deviceOf(u.src[0]);
     add(u.src[0], () => home === null || home === deviceOf(u) ? g : uop(Ops.COPY, g.dtype, [g], home));
+  },
+  // of what shards are made of, only these are in graphs of tensors
+  [Ops.COLLECTIVE]: (u, g, add) => {
+    const { kind, mesh, axes, op, device, shift } = argOf(u, Ops.COLLECTIVE);
+    if (kind !== "permute") return;
+    add(u.src[0], () => uop(Ops.COLLECTIVE, g.dtype, [g], new CollectiveArg(kind, mesh, axes, op, device, -shift)));
   },
   [Ops.AFTER]: afterRule,
 };

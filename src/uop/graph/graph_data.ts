@@ -175,15 +175,16 @@ const RECORDS: readonly RecordFormat[] = [
     CollectiveArg,
     (
       a,
-    ): [...MeshFields, MoveKind, readonly string[], OpField, string | undefined] => [
+    ): [...MeshFields, MoveKind, readonly string[], OpField, string | undefined, number] => [
       ...meshFields(a.mesh),
       a.kind,
       a.axes,
       { op: opName[a.op] },
       a.device,
+      a.shift,
     ],
-    (names, sizes, on, kind, axes, { op }, device) => (
-      new CollectiveArg(kind, new MeshShape(names, sizes, on), axes, opNamed(op), device)
+    (names, sizes, on, kind, axes, { op }, device, shift) => (
+      new CollectiveArg(kind, new MeshShape(names, sizes, on), axes, opNamed(op), device, shift)
     ),
   ),
   readFormat(CarrierArg, (a): [string, readonly DType[]] => [a.key, a.dtypes], carrierOfKey),

@@ -50,7 +50,7 @@ const { ADD, MUL, MAX } = Ops, f32 = dtypes.float32;
 /** Numbers of which JSON keeps some only as something else. */
 const NUMBERS = [0, -0, 1, -1, 0.1, 1 / 3, 5e-324, 2 ** 53, -1.7976931348623157e308, NaN, Infinity, -Infinity];
 
-const MOVES: readonly MoveKind[] = ["allReduce", "allGather", "allToAll"];
+const MOVES: readonly MoveKind[] = ["allReduce", "allGather", "allToAll", "permute"];
 
 /** All classes of records that nodes of this layer carry, as the sources have them. */
 const RECORDS = [args, carriers, customs, shardings].flatMap((m) => Object.values(m as Record<string, unknown>))
@@ -116,7 +116,15 @@ class Draw extends Random {
         new StageArg(n(), this.pick(["thread", "shared", "undecided", "phase"]), n(), n(4), this.pick([false, true])),
       () => new TextArg("C", "f", name, this.numbers(), [1, n(), 2], [n(), 1, 1]),
       () => new Sharding(this.mesh(), [n(), n()], [this.pick(["dp", null]), null], this.pick([false, true])),
-      () => new CollectiveArg(this.pick(MOVES), this.mesh(), ["dp"], this.pick([0, ADD]), this.pick(["JS", undefined])),
+      () =>
+        new CollectiveArg(
+          this.pick(MOVES),
+          this.mesh(),
+          ["dp"],
+          this.pick([0, ADD]),
+          this.pick(["JS", undefined]),
+          n(),
+        ),
       () => new CustomArg(this.pick(nodes)),
       () => this.carrier(),
     ];
