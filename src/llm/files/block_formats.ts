@@ -4,6 +4,9 @@
  * reads them, on every device. The values are those of ggml, to the last bit: every product before the last sum fits in
  * 24 bits.
  *
+ * They come in two parts: the bytes of blocks are sorted into planes, one for each kind of field, and numbers are made of
+ * planes. Weights are sorted once, when they are loaded: then what is read together lies together, and is aligned.
+ *
  * @module
  */
 import { type DType, dtypes } from "../../dtype/dtype.ts";
@@ -31,9 +34,13 @@ export interface BlockFormat {
   readonly plain: DType | undefined;
   /** Float32 `[..., elements]` of bytes `[..., nbytes]`. */
   readonly unpack: (raw: Tensor) => Tensor;
+  /** The fields of blocks, each kind in a tensor `[..., k]`: scales, quants. Together no larger than 1.1 times the bytes. */
+  readonly planes: (raw: Tensor) => readonly Tensor[];
+  /** Float32 `[..., elements]` of planes. */
+  readonly numbers: (planes: readonly Tensor[]) => Tensor;
 }
 
-const { float32, int32, uint16, uint32 } = dtypes;
+const { float32, int32, int8, uint8, uint16, uint32 } = dtypes;
 
 /** Bytes `[at, at + n)` of each block. */
 function bytes(raw: Tensor, at: number, n: number): Tensor {
@@ -43,13 +50,17 @@ function bytes(raw: Tensor, at: number, n: number): Tensor {
 function ints(raw: Tensor, at: number, n: number): Tensor {
   return bytes(raw, at, n).cast(int32);
 }
-/** Half a float at byte `at`: `[..., 1]`. */
+/** The half float at byte `at`: `[..., 1]`. */
+function halfAt(raw: Tensor, at: number): Tensor {
+  return bytes(raw, at, 2).bitcast(dtypes.float16);
+}
+/** The same as float32. */
 function half(raw: Tensor, at: number): Tensor {
-  return bytes(raw, at, 2).bitcast(dtypes.float16).cast(float32);
+  return halfAt(raw, at).cast(float32);
 }
 /** The signed bytes. */
 function signed(raw: Tensor, at: number, n: number): Tensor {
-  return bytes(raw, at, n).bitcast(dtypes.int8).cast(int32);
+  return bytes(raw, at, n).bitcast(dtypes.int8);
 }
 /** 0, step, 2 step ... of `n`, along the axis that is `after` axes before the last. */
 function steps(like: Tensor, n: number, step: number, after: number): Tensor {
@@ -69,13 +80,17 @@ function join(x: Tensor, axes: number): Tensor {
   const at = x.ndim - axes;
   return x.reshape([...x.shape.slice(0, at), x.shape.slice(at).reduce((a, b) => a * b, 1)]);
 }
-/** Nibbles of 16 bytes, the low ones first: `[..., 32]`. */
-function nibbles(raw: Tensor, at: number): Tensor {
-  return join(fields(ints(raw, at, 16), 2, 4), 2);
+/** Nibbles of bytes `[..., k]`, the low ones first: `[..., 2 k]`. */
+function nibbles(q: Tensor): Tensor {
+  return join(fields(q.cast(int32), 2, 4), 2);
 }
-/** The 32 bits of four bytes as 0 or 1. */
-function bits32(raw: Tensor, at: number): Tensor {
-  return join(cut(ints(raw, at, 4), 4, 1).rshift(steps(raw, 8, 1, 0)).bitwiseAnd(1), 2);
+/** The 32 bits at byte `at`, as a number: `[..., 1]`. */
+function word(raw: Tensor, at: number): Tensor {
+  return bytes(raw, at, 4).bitcast(int32);
+}
+/** The bits of words `[..., 1]`, moved up to bit 4: `[..., 32]`. */
+function fifthBits(high: Tensor): Tensor {
+  return high.rshift(steps(high, 32, 1, 0)).bitwiseAnd(1).lshift(4);
 }
 /** The 6-bit scales and minima of Q4_K and Q5_K, of 12 bytes: both `[..., 8]`. */
 function scaleMin(raw: Tensor, at: number): [Tensor, Tensor] {
@@ -85,9 +100,13 @@ function scaleMin(raw: Tensor, at: number): [Tensor, Tensor] {
   const pick = (x: Tensor, y: Tensor) => Tensor.cat([x.bitwiseAnd(63), y], -1);
   return [pick(a, late(c, a)), pick(b, late(c.rshift(4), b))];
 }
-/** The values `table[q]`. */
+/** The values `table[q]` of a table of 16 small ones: four to a word, so that no memory is read for them. */
 function looked(q: Tensor, table: readonly number[]): Tensor {
-  return new Tensor([...table], { dtype: float32, device: q.device }).at(q);
+  const packed = new Int32Array(Int8Array.from(table).buffer);
+  const word = (i: number, n: number): Tensor | number =>
+    n === 1 ? packed[i] : q.lt(4 * i + 2 * n).where(word(i, n / 2), word(i + n / 2, n / 2));
+  const up = q.bitwiseAnd(3).bitwiseXor(3).lshift(3); // what moves the byte to the top
+  return (word(0, 4) as Tensor).cast(int32).lshift(up).rshift(24);
 }
 
 const IQ4 = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
@@ -108,15 +127,10 @@ function halfE4M3(e: Tensor): Tensor {
   return x.eq(0).bitwiseOr(x.eq(0x7f)).where(0, value);
 }
 
-function q4k(raw: Tensor, quants: Tensor): Tensor {
-  const [sc, m] = scaleMin(raw, 4).map((t) => t.cast(float32).unsqueeze(-1));
-  const d = half(raw, 0).unsqueeze(-1), least = half(raw, 2).unsqueeze(-1);
-  return join(d.mul(sc).mul(quants.cast(float32)).sub(least.mul(m)), 2); // [..., 8, 32]
-}
-/** 128 bytes of nibbles, 32 low then 32 high: `[..., 8, 32]`. */
-function nibbles64(raw: Tensor, at: number): Tensor {
-  const q = fields(cut(ints(raw, at, 128), 4, 32), 2, 4); // [..., 4, 2, 32]
-  return q.reshape([...q.shape.slice(0, -3), 8, 32]);
+/** Bytes `[..., k]` of nibbles, 32 low then 32 high: `[..., k / 16, 32]`. */
+function nibbles64(q: Tensor): Tensor {
+  const at = q.ndim - 1, x = fields(cut(q.cast(int32), q.shape[at] / 32, 32), 2, 4); // [..., k / 32, 2, 32]
+  return x.reshape([...q.shape.slice(0, at), q.shape[at] / 16, 32]);
 }
 /** The scales of Q3_K: 16 of 6 bits in 12 bytes. */
 function scales3(raw: Tensor, at: number): Tensor {
@@ -124,9 +138,9 @@ function scales3(raw: Tensor, at: number): Tensor {
   const high = join(fields(ints(raw, at + 8, 4), 4, 2), 2);
   return low.bitwiseOr(high.lshift(4)).sub(32);
 }
-/** Two bits of 64 bytes, 32 at a time, four fields each: `[..., 2, 4, 32]`, which is the order of elements. */
-function pairs(raw: Tensor, at: number): Tensor {
-  return fields(cut(ints(raw, at, 64), 2, 32), 4, 2);
+/** Two bits of 64 bytes, 32 at a time, four fields each: `[..., 256]`. */
+function pairs(q: Tensor): Tensor {
+  return join(fields(cut(q.cast(int32), 2, 32), 4, 2), 3);
 }
 /** Ternary digits of `count` bytes, `group` at a time, `digits` of each: the order of elements. */
 function trits(raw: Tensor, at: number, count: number, group: number, digits: number): Tensor {
@@ -212,89 +226,151 @@ function iq1m(raw: Tensor): Tensor {
   return join(scale.mul(cut(join(codeword(index, GRIDS.iq1s, 8).add(delta), 2), 16, 2, 8)), 3);
 }
 
-type Row = readonly [id: number, elements: number, nbytes: number, unpack: (raw: Tensor) => Tensor, plain?: DType];
+/** How numbers are made of planes. */
+type Made = (...planes: Tensor[]) => Tensor;
+type Row = readonly [
+  id: number,
+  elements: number,
+  nbytes: number,
+  planes: (raw: Tensor) => readonly Tensor[],
+  numbers: Made,
+  plain?: DType,
+];
 
 function plain(id: number, dtype: DType): Row {
-  return [id, 1, dtype.itemsize, (raw) => raw.bitcast(dtype).cast(float32), dtype];
+  return [id, 1, dtype.itemsize, (raw) => [raw.bitcast(dtype)], (x) => x.cast(float32), dtype];
+}
+/** Blocks whose bytes stay as they are. */
+function whole(id: number, elements: number, nbytes: number, numbers: (raw: Tensor) => Tensor): Row {
+  return [id, elements, nbytes, (raw) => [raw], numbers];
+}
+/** Groups of quants `[..., G, S]` times scales `[..., G]`, and `offset` `[..., G]` added: `[..., G S]`. */
+function scaled(quants: Tensor, scale: Tensor, offset?: Tensor): Tensor {
+  const x = quants.cast(float32).mul(scale.unsqueeze(-1));
+  return join(offset === undefined ? x : x.add(offset.unsqueeze(-1)), 2);
+}
+/** Quants of 256 elements with a scale and a minimum for each 32, both of 6 bits. */
+function kBlocks(
+  id: number,
+  nbytes: number,
+  quants: (raw: Tensor) => readonly Tensor[],
+  join: (...q: Tensor[]) => Tensor,
+): Row {
+  const planes = (r: Tensor) => [
+    halfAt(r, 0),
+    halfAt(r, 2),
+    ...scaleMin(r, 4).map((x) => x.cast(uint8)),
+    ...quants(r),
+  ];
+  return [id, 256, nbytes, planes, (d, least, sc, m, ...q) => {
+    const of = (x: Tensor, y: Tensor) => x.cast(float32).mul(y.cast(float32));
+    return scaled(join(...q), of(d, sc), of(least, m).neg());
+  }];
+}
+/** One group of quants `[..., S]` with a scale, and an offset. */
+function group(quants: Tensor, d: Tensor, offset?: Tensor): Tensor {
+  const x = d.cast(float32).mul(quants.cast(float32));
+  return offset === undefined ? x : x.add(offset.cast(float32));
 }
 
 const ROWS: Readonly<Record<FormatName, Row>> = {
   F32: plain(0, float32),
   F16: plain(1, dtypes.float16),
-  Q4_0: [2, 32, 18, (r) => half(r, 0).mul(nibbles(r, 2).sub(8).cast(float32))],
-  Q4_1: [3, 32, 20, (r) => half(r, 0).mul(nibbles(r, 4).cast(float32)).add(half(r, 2))],
+  Q4_0: [2, 32, 18, (r) => [halfAt(r, 0), bytes(r, 2, 16)], (d, q) => group(nibbles(q).sub(8), d)],
+  Q4_1: [3, 32, 20, (r) => [halfAt(r, 0), halfAt(r, 2), bytes(r, 4, 16)], (d, m, q) => group(nibbles(q), d, m)],
   Q5_0: [
     6,
     32,
     22,
-    (r) => half(r, 0).mul(nibbles(r, 6).bitwiseOr(bits32(r, 2).lshift(4)).sub(16).cast(float32)),
+    (r) => [halfAt(r, 0), word(r, 2), bytes(r, 6, 16)],
+    (d, high, q) => group(nibbles(q).bitwiseOr(fifthBits(high)).sub(16), d),
   ],
   Q5_1: [
     7,
     32,
     24,
-    (r) => half(r, 0).mul(nibbles(r, 8).bitwiseOr(bits32(r, 4).lshift(4)).cast(float32)).add(half(r, 2)),
+    (r) => [halfAt(r, 0), halfAt(r, 2), word(r, 4), bytes(r, 8, 16)],
+    (d, m, high, q) => group(nibbles(q).bitwiseOr(fifthBits(high)), d, m),
   ],
-  Q8_0: [8, 32, 34, (r) => half(r, 0).mul(signed(r, 2, 32).cast(float32))],
-  Q2_K: [10, 256, 84, (r) => {
-    const s = ints(r, 0, 16).cast(int32), q = join(pairs(r, 16), 3);
-    const scale = half(r, 80).mul(s.bitwiseAnd(15).cast(float32)).unsqueeze(-1);
-    const least = half(r, 82).mul(s.rshift(4).cast(float32)).unsqueeze(-1);
-    return join(scale.mul(cut(q, 16, 16).cast(float32)).sub(least), 2);
+  Q8_0: [8, 32, 34, (r) => [halfAt(r, 0), signed(r, 2, 32)], (d, q) => group(q, d)],
+  Q2_K: [10, 256, 84, (r) => [halfAt(r, 80), halfAt(r, 82), bytes(r, 0, 16), bytes(r, 16, 64)], (d, least, s, q) => {
+    const x = s.cast(int32), of = (h: Tensor, y: Tensor) => h.cast(float32).mul(y.cast(float32));
+    return scaled(cut(pairs(q), 16, 16), of(d, x.bitwiseAnd(15)), of(least, x.rshift(4)).neg());
   }],
-  Q3_K: [11, 256, 110, (r) => {
-    const q = join(pairs(r, 32), 3), high = join(fields(ints(r, 0, 32), 8, 1), 2);
-    const scale = half(r, 108).mul(scales3(r, 96).cast(float32)).unsqueeze(-1);
-    return join(scale.mul(cut(q.add(high.mul(4)).sub(4), 16, 16).cast(float32)), 2);
-  }],
-  Q4_K: [12, 256, 144, (r) => q4k(r, nibbles64(r, 16))],
-  Q5_K: [13, 256, 176, (r) => q4k(r, nibbles64(r, 48).bitwiseOr(fields(ints(r, 16, 32), 8, 1).lshift(4)))],
-  Q6_K: [14, 256, 210, (r) => {
-    const low = fields(cut(ints(r, 0, 128), 2, 64), 2, 4); // [..., 2, 2, 64]: 64 low nibbles, then 64 high ones
-    const high = fields(cut(ints(r, 128, 64), 2, 32), 4, 2); // [..., 2, 4, 32]
-    const q = join(low, 3).bitwiseOr(join(high, 3).lshift(4)).sub(32);
-    const scale = half(r, 208).mul(signed(r, 192, 16).cast(float32)).unsqueeze(-1);
-    return join(scale.mul(cut(q, 16, 16).cast(float32)), 2);
-  }],
-  IQ2_XXS: [16, 256, 66, iq2xxs],
-  IQ2_XS: [17, 256, 74, iq2xs],
-  IQ3_XXS: [18, 256, 98, iq3xxs],
-  IQ1_S: [19, 256, 50, iq1s],
-  IQ4_NL: [20, 32, 18, (r) => half(r, 0).mul(looked(nibbles(r, 2), IQ4))],
-  IQ3_S: [21, 256, 110, iq3s],
-  IQ2_S: [22, 256, 82, iq2s],
+  Q3_K: [
+    11,
+    256,
+    110,
+    (r) => [halfAt(r, 108), scales3(r, 96).cast(int8), bytes(r, 0, 32), bytes(r, 32, 64)],
+    (d, s, high, q) => {
+      const top = join(fields(high.cast(int32), 8, 1), 2).mul(4);
+      return scaled(cut(pairs(q).add(top).sub(4), 16, 16), d.cast(float32).mul(s.cast(float32)));
+    },
+  ],
+  Q4_K: kBlocks(12, 144, (r) => [bytes(r, 16, 128)], nibbles64),
+  Q5_K: kBlocks(
+    13,
+    176,
+    (r) => [bytes(r, 16, 32), bytes(r, 48, 128)],
+    (high, q) => nibbles64(q).bitwiseOr(fields(high.cast(int32), 8, 1).lshift(4)),
+  ),
+  Q6_K: [
+    14,
+    256,
+    210,
+    (r) => [halfAt(r, 208), signed(r, 192, 16), bytes(r, 0, 128), bytes(r, 128, 64)],
+    (d, s, low, high) => {
+      const bottom = join(fields(cut(low.cast(int32), 2, 64), 2, 4), 3); // 64 low nibbles, then 64 high ones
+      const q = bottom.bitwiseOr(pairs(high).lshift(4)).sub(32);
+      return scaled(cut(q, 16, 16), d.cast(float32).mul(s.cast(float32)));
+    },
+  ],
+  IQ2_XXS: whole(16, 256, 66, iq2xxs),
+  IQ2_XS: whole(17, 256, 74, iq2xs),
+  IQ3_XXS: whole(18, 256, 98, iq3xxs),
+  IQ1_S: whole(19, 256, 50, iq1s),
+  IQ4_NL: [20, 32, 18, (r) => [halfAt(r, 0), bytes(r, 2, 16)], (d, q) => group(looked(nibbles(q), IQ4), d)],
+  IQ3_S: whole(21, 256, 110, iq3s),
+  IQ2_S: whole(22, 256, 82, iq2s),
   IQ4_XS: [23, 256, 136, (r) => {
     const low = join(fields(ints(r, 4, 4).unsqueeze(-1), 2, 4), 3); // [..., 8]
     const high = words(r, 2, 1, uint16).rshift(steps(r, 8, 2, 0)).bitwiseAnd(3);
-    const scale = half(r, 0).mul(low.bitwiseOr(high.lshift(4)).sub(32).cast(float32)).unsqueeze(-1);
-    const q = fields(cut(ints(r, 8, 128), 8, 16), 2, 4); // [..., 8, 2, 16]
-    return join(scale.mul(looked(join(q, 2), IQ4)), 2);
+    return [halfAt(r, 0), low.bitwiseOr(high.lshift(4)).sub(32).cast(int8), bytes(r, 8, 128)];
+  }, (d, s, q) => {
+    const x = join(fields(cut(q.cast(int32), 8, 16), 2, 4), 2); // [..., 8, 32]
+    return scaled(looked(x, IQ4), d.cast(float32).mul(s.cast(float32)));
   }],
   I8: plain(24, dtypes.int8),
   I16: plain(25, dtypes.int16),
   I32: plain(26, int32),
   I64: plain(27, dtypes.int64),
   F64: plain(28, dtypes.float64),
-  IQ1_M: [29, 256, 56, iq1m],
+  IQ1_M: whole(29, 256, 56, iq1m),
   BF16: plain(30, dtypes.bfloat16),
-  TQ1_0: [34, 256, 54, (r) => {
+  TQ1_0: whole(34, 256, 54, (r) => {
     const q = Tensor.cat([trits(r, 0, 32, 32, 5), trits(r, 32, 16, 16, 5), trits(r, 48, 4, 4, 4)], -1);
     return q.cast(float32).mul(half(r, 52));
-  }],
-  TQ2_0: [35, 256, 66, (r) => join(pairs(r, 0), 3).sub(1).cast(float32).mul(half(r, 64))],
-  MXFP4: [39, 32, 17, (r) => looked(nibbles(r, 1), E2M1).mul(halfExponent(bytes(r, 0, 1)))],
-  NVFP4: [40, 64, 36, (r) => {
-    const q = fields(cut(ints(r, 4, 32), 4, 8), 2, 4); // [..., 4, 2, 8]
-    return join(looked(join(q, 2), E2M1).mul(halfE4M3(bytes(r, 0, 4)).unsqueeze(-1)), 2);
+  }),
+  TQ2_0: [35, 256, 66, (r) => [halfAt(r, 64), bytes(r, 0, 64)], (d, q) => group(pairs(q).sub(1), d)],
+  MXFP4: [
+    39,
+    32,
+    17,
+    (r) => [bytes(r, 0, 1), bytes(r, 1, 16)],
+    (e, q) => looked(nibbles(q), E2M1).cast(float32).mul(halfExponent(e)),
+  ],
+  NVFP4: [40, 64, 36, (r) => [bytes(r, 0, 4), bytes(r, 4, 32)], (e, q) => {
+    const x = join(fields(cut(q.cast(int32), 4, 8), 2, 4), 2); // [..., 4, 16]
+    return scaled(looked(x, E2M1), halfE4M3(e));
   }],
 };
 
 /** All formats, by name. */
 export const BLOCK_FORMATS: ReadonlyMap<string, BlockFormat> = new Map(
-  Object.entries(ROWS).map(([name, [id, elements, nbytes, unpack, plain]]) => [
-    name,
-    { name: name as FormatName, id, elements, nbytes, unpack, plain },
-  ]),
+  Object.entries(ROWS).map(([name, [id, elements, nbytes, planes, made, plain]]) => {
+    const numbers = (x: readonly Tensor[]) => made(...x), unpack = (raw: Tensor) => numbers(planes(raw));
+    return [name, { name: name as FormatName, id, elements, nbytes, unpack, planes, numbers, plain }];
+  }),
 );
 const BY_ID = new Map([...BLOCK_FORMATS.values()].map((f) => [f.id, f]));
 
@@ -307,7 +383,16 @@ export function formatOfId(id: number): BlockFormat | undefined {
  * The numbers of blocks: float32 of the shape `[..., n * elements]` of bytes of the shape `[..., n * nbytes]`. Lazy.
  */
 export function dequantize(raw: Tensor, format: BlockFormat): Tensor {
-  const lead = raw.shape.slice(0, -1), count = raw.shape[raw.ndim - 1] / format.nbytes;
-  const flat = format.unpack(raw.reshape([...lead, count, format.nbytes]));
-  return flat.reshape([...lead, count * format.elements]);
+  return numbersOf(planesOf(raw, format), format);
+}
+
+/** The planes of blocks, each `[..., n, k]`, of bytes of the shape `[..., n * nbytes]`. Lazy. */
+export function planesOf(raw: Tensor, format: BlockFormat): readonly Tensor[] {
+  const at = raw.ndim - 1, count = raw.shape[at] / format.nbytes;
+  return format.planes(raw.reshape([...raw.shape.slice(0, at), count, format.nbytes]));
+}
+/** Float32 `[..., n * elements]` of planes `[..., n, k]`. Lazy. */
+export function numbersOf(planes: readonly Tensor[], format: BlockFormat): Tensor {
+  const flat = format.numbers(planes), at = flat.ndim - 2;
+  return flat.reshape([...flat.shape.slice(0, at), flat.shape[at] * flat.shape[at + 1]]);
 }

@@ -1,14 +1,14 @@
 /**
- * The weights of a model on a device, as the file has them: quantized ones stay bytes, and become numbers inside the
- * kernel that reads them.
+ * The weights of a model on a device: quantized ones stay scales and quants, sorted into planes when they are loaded, and
+ * become numbers inside the kernel that reads them.
  *
  * @module
  */
 import { dtypes } from "../../dtype/dtype.ts";
-import { FormatError } from "../../helpers/errors.ts";
+import { DTypeError, FormatError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
 import { Tensor } from "../../tensor/tensor.ts";
-import { dequantize } from "../files/block_formats.ts";
+import { numbersOf, planesOf } from "../files/block_formats.ts";
 import type { GgufTensor } from "../files/gguf.ts";
 import { plainTensor } from "../files/llama2c.ts";
 
@@ -26,29 +26,42 @@ export class Weight {
   /** What is added to it. */
   adapter: Adapter | undefined = undefined;
   private source: GgufTensor;
-  private held: Tensor;
+  private held: readonly Tensor[];
 
-  /** Copies it to `device` when the tensor is realized. */
+  /** Goes to `device` when its memory is realized. */
   constructor(source: GgufTensor, device: string) {
-    const raw = source.raw();
+    const raw = source.raw(), there = raw.device === device ? raw : raw.to(device), { format } = source;
     this.shape = source.shape;
     this.source = source;
-    this.held = raw.device === device ? raw : raw.to(device);
+    this.held = format.plain === undefined ? planesOf(there, format).map((x) => x.contiguous()) : [there];
   }
-  /** Its memory: elements, or bytes of blocks. */
-  get memory(): Tensor {
+  /** What is on the device: its elements, or the planes of its blocks, rows first. */
+  get planes(): readonly Tensor[] {
     return this.held;
   }
-  private numbers(raw: Tensor): Tensor {
-    return this.source.format.plain === undefined ? dequantize(raw, this.source.format) : raw.cast(dtypes.float32);
+  /** Its elements, which can be trained. @throws {DTypeError} for blocks, which have none */
+  get memory(): Tensor {
+    const { format, name } = this.source;
+    if (format.plain !== undefined) return this.held[0];
+    throw new DTypeError("take the elements of a weight", {
+      reason: `"${name}" is in blocks of ${format.name}; its parts are planes, its numbers values()`,
+    });
+  }
+  /** Bytes on the device. */
+  get nbytes(): number {
+    return this.held.reduce((n, x) => n + x.nbytes(), 0);
+  }
+  private numbers(planes: readonly Tensor[]): Tensor {
+    const { format } = this.source;
+    return format.plain === undefined ? numbersOf(planes, format) : planes[0].cast(dtypes.float32);
   }
   /** Float32 of its shape. Lazy. */
   values(): Tensor {
-    return this.numbers(this.memory);
+    return this.numbers(this.held);
   }
   /** Some of the rows along its first axis: float32 `[...index, ...rest]`. Lazy. */
   rows(index: Tensor): Tensor {
-    return this.numbers(this.memory.at(index));
+    return this.numbers(this.held.map((x) => x.at(index)));
   }
   /** `x` `[..., n]` times it, `[m, n]`: `[..., m]`. */
   product(x: Tensor): Tensor {
@@ -61,19 +74,15 @@ export class Weight {
     if (this.adapter === undefined) return;
     const { a, b, scale } = this.adapter,
       sum = this.values().add(b.matmul(a).mul(scale)).detach().contiguous().realize();
-    this.held = sum;
+    this.held = [sum];
     this.adapter = undefined;
     this.source = plainTensor(this.source.name, sum, sum.device);
   }
   /** As a file has it, with its present values. */
   tensor(): GgufTensor {
-    const { held, source } = this;
-    return {
-      ...source,
-      nbytes: held.nbytes(),
-      raw: () => held,
-      load: () => source.format.plain === undefined ? this.values() : held,
-    };
+    const { source } = this, [x] = this.held;
+    if (source.format.plain === undefined) return { ...source, load: () => this.values() };
+    return { ...source, nbytes: x.nbytes(), raw: () => x, load: () => x };
   }
 }
 
@@ -112,7 +121,8 @@ export class WeightStore {
   }
   /** Reads all that was asked for. */
   realize(): void {
-    Tensor.realize([...this.made.values()].map((w) => w.memory));
+    // one after the other: the bytes of a file that were sorted go before the next ones come
+    for (const w of this.made.values()) Tensor.realize([...w.planes]);
   }
   /** How many numbers they stand for. */
   get parameters(): number {
@@ -120,6 +130,6 @@ export class WeightStore {
   }
   /** Bytes on the device, of each weight as large a part as `part` says. */
   nbytes(part: (name: string) => number = () => 1): number {
-    return [...this.made].reduce((n, [name, w]) => n + part(name) * w.memory.nbytes(), 0);
+    return [...this.made].reduce((n, [name, w]) => n + part(name) * w.nbytes, 0);
   }
 }

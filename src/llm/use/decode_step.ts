@@ -36,6 +36,10 @@ export function decodeStep(decoder: Decoder, name = "llm"): DecodeStep {
     return { next: logits.argmax().cast("int32").reshape([1]), logits };
   };
   const first = new Tensor(Int32Array.of(0), { device: decoder.device });
-  const weights = Object.fromEntries([...decoder.weights].map(([key, w]) => [key, w.memory]));
+  const weights = Object.fromEntries(
+    [...decoder.weights].flatMap(([key, { planes }]) =>
+      planes.map((x, i) => [planes.length === 1 ? key : `${key}.${i}`, x])
+    ),
+  );
   return { f, args: [first, position.bind(0)], weights, name };
 }
