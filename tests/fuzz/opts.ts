@@ -41,7 +41,7 @@ export interface Found {
 }
 
 /** A kernel under a list of opts. */
-interface Case {
+export interface Case {
   readonly text: string;
   readonly ast: UOp;
   readonly opts: readonly Opt[];
@@ -50,7 +50,8 @@ interface Case {
   readonly want: readonly Data[];
 }
 
-function caseOf(seed: number, index: number, place: Place): Case {
+/** Case `index` of a run, and what it must compute. */
+export function caseOf(seed: number, index: number, place: Place): Case {
   const random = new Random(seed * 1_000_003 + index), isGrid = place === "GRID", names = Object.keys(KERNELS);
   const name = isGrid || random.below(2) === 0 ? undefined : random.pick(names);
   const ast = name === undefined ? randomKernel(random) : KERNELS[name], vars = name === "symbolic" ? [11] : [];
