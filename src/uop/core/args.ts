@@ -152,16 +152,16 @@ export class ReduceArg implements ArgRecord {
  */
 export class Storage {
   private static next = 1;
+  /** How often any memory has been overwritten or freed: while it stands, nothing has become stale. */
+  static losses = 0;
   /** Counts up; names it in printed graphs. */
   readonly id: number = Storage.next++;
-  /** Writes so far. A BUFFER node reads the version it names. */
-  version = 0;
+  private writes = 0;
+  private gone: Line = "";
   /** Where the last write was asked for ("file.ts:3:5"), for StaleReadError. */
   writtenAt: Line = "";
   /** The last version that an optimizer's step replaced. */
   stepped: number = -1;
-  /** Where the user disposed it, "" while alive. */
-  disposedAt: Line = "";
   /** `seq` of the oldest node that became it; Infinity while none has. */
   born: number = Infinity;
   /** Handles that hold it: the last one to be disposed frees it. Views and collected handles are not counted down. */
@@ -178,6 +178,23 @@ export class Storage {
 
   /** Memory that is yet to be had. @param size in elements */
   constructor(readonly device: string, readonly dtype: DType, readonly size: number) {}
+
+  /** Writes so far. A BUFFER node reads the version it names. */
+  get version(): number {
+    return this.writes;
+  }
+  set version(count: number) {
+    if (count !== this.writes) Storage.losses++;
+    this.writes = count;
+  }
+  /** Where the user disposed it, "" while alive. */
+  get disposedAt(): Line {
+    return this.gone;
+  }
+  set disposedAt(line: Line) {
+    Storage.losses++;
+    this.gone = line;
+  }
 
   /** Other memory like this. */
   like(): Storage {

@@ -3,18 +3,24 @@
  *
  * @module
  */
-import { argOf } from "../core/args.ts";
+import { argOf, Storage } from "../core/args.ts";
 import { Ops } from "../core/ops.ts";
 import type { UOp } from "../core/uop.ts";
 import { readNow } from "./resolve.ts";
 
 /** By lazy graph: memory that it reads and that was gone when someone looked; replays ask for the same ones each time. */
 const goneBy = new WeakMap<UOp, UOp>();
+/** What has been found to read nothing of that kind, as long as no more memory is lost: of many writes each sees the last one. */
+let fresh = new WeakSet<UOp>(), freshSince = 0;
 
 /** Whether a lazy graph reads what has been overwritten or freed: it can never be realized. */
 export function isStale(u: UOp): boolean {
   const known = goneBy.get(u);
   if (known !== undefined && isGone(known)) return true;
+  if (freshSince !== Storage.losses) {
+    fresh = new WeakSet();
+    freshSince = Storage.losses;
+  }
   const stack = [u], seen = new Set<UOp>();
   for (let at = stack.pop(); at !== undefined; at = stack.pop()) {
     const now = readNow(at);
@@ -22,10 +28,11 @@ export function isStale(u: UOp): boolean {
       goneBy.set(u, now);
       return true;
     }
-    if (seen.has(now)) continue;
+    if (seen.has(now) || fresh.has(now)) continue;
     seen.add(now);
     stack.push(...now.src);
   }
+  for (const now of seen) fresh.add(now);
   return false;
 }
 

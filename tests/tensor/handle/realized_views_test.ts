@@ -2,8 +2,9 @@
  * Values that become memory through a view of them: whatever is realized, and in which order, a write to the value is seen
  * by views that are all of it, and parts stay what they were; and cutting a value off from gradients cuts only what is cut.
  */
-import { assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import { ArgumentError, Device, jit, Tensor } from "../../../mod.ts";
+import { Storage } from "../../../src/uop/core/args.ts";
 
 for (const name of ["JS", "WASM"]) await Device.open(name);
 
@@ -166,4 +167,33 @@ Deno.test("realized views: what a function under jit realizes cut off stays cut 
     given.mul(w).sum().backward();
     assertEquals(await w.grad!.tolist(), [i, 2, 3]);
   }
+});
+
+Deno.test("realized views: many parts of one tensor are written in linear time", async () => {
+  Device.default = "JS";
+  const versions = Object.getOwnPropertyDescriptor(Storage.prototype, "version")!;
+  /** How often it is asked whether some memory has been overwritten. */
+  const looksFor = async (n: number): Promise<number> => {
+    const x = Tensor.zeros([n, 2]).contiguous().realize(),
+      given = Tensor.arange(2 * n).reshape([n, 2]).float().realize();
+    const rows = x.split(1), values = given.split(1).map((row) => row.mul(2));
+    Tensor.realize([...rows, ...values]);
+    let looks = 0;
+    Object.defineProperty(Storage.prototype, "version", {
+      ...versions,
+      get(this: Storage) {
+        looks++;
+        return versions.get!.call(this);
+      },
+    });
+    try {
+      rows.forEach((row, i) => row.assign(values[i]));
+    } finally {
+      Object.defineProperty(Storage.prototype, "version", versions);
+    }
+    assertEquals(await x.tolist(), await given.mul(2).tolist());
+    return looks;
+  };
+  const few = await looksFor(50), many = await looksFor(400);
+  assert(many < 10 * few, `${many} looks for 400 rows, ${few} for 50`); // 64 times where each write looks at all before it
 });
