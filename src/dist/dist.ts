@@ -31,6 +31,14 @@ export {
   VocabEmbedding,
   type VocabEmbeddingOptions,
 } from "./parallel.ts";
+export {
+  Pipeline,
+  type PipelineOp,
+  type PipelineOptions,
+  type PipelineSchedule,
+  pipelineTable,
+  type Stage,
+} from "./pipeline.ts";
 export { ringAttention, type RingAttentionOptions } from "./ring_attention.ts";
 export {
   allGather,
