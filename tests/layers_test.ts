@@ -27,7 +27,7 @@ const RANKS: Readonly<Record<string, number>> = {
   story: 9,
   train: 9,
   onnx: 9.5,
-  tfjs: 9,
+  tfjs: 9.7,
   export: 9,
   llm: 9,
 };

@@ -305,10 +305,23 @@ export async function load(
   const device = placeOf(options), trained = checkBoolean(action, "requiresGrad", options.requiresGrad ?? false);
   const [bytes, file] = await modelBytes(action, from), bad = faultOf(file), model = readModel(bytes, file);
   checkModel(model, bad);
-  getDevice(device);
   const external = typeof from !== "string" && !(from instanceof URL)
     ? undefined
     : await externalData(model, file, bad);
+  return modelOf(model, bad, { device, trained, external });
+}
+
+/** A model of records that were checked, or built as they must be. */
+export function modelOf(
+  model: ModelProto,
+  bad: Fault,
+  { device, trained, external }: {
+    readonly device: string;
+    readonly trained: boolean;
+    readonly external?: External;
+  },
+): OnnxModel {
+  getDevice(device);
   const machine: Machine = { model, device, lookup: findOperator, bad, external, trained, weights: new Map() };
   for (const t of model.graph.initializers) {
     const v = weightOf(machine, t);

