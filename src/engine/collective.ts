@@ -10,8 +10,10 @@ import { LocalCommunicator } from "../collectives/local.ts";
 import type { Buffer } from "../device/buffer.ts";
 import { findGroup, partsOfBuffer } from "../device/group.ts";
 import { floorMod, rangeOf } from "../helpers/math.ts";
+import { meshes } from "../device/mesh.ts";
 import { Ops } from "../uop/core/ops.ts";
 import type { CollectiveArg, MeshShape } from "../uop/core/sharding.ts";
+import { CollectiveStep, type ExecItem } from "./front/runners.ts";
 import { GlobalCounters } from "./stats.ts";
 
 /** Ranks of a mesh that act together: what joins them, and which parts of a buffer of this process are theirs. */
@@ -48,6 +50,60 @@ function teamsOf(mesh: MeshShape, axes: readonly string[]): readonly Team[] {
   return known;
 }
 
+/** Buffers next to each other have less than this between them, in bytes: what their beginnings are aligned to. */
+const NEAR = 256;
+
+/** Whether the steps that run now have been compared among the ranks. */
+let isAgreed = false;
+/** What is told of the steps of schedules and replays; empty where they move nothing between processes. */
+const texts = new WeakMap<object, string>();
+
+/** What ranks compare before they run steps: each step with its sizes. Empty where nothing moves between processes. */
+function textOf(items: readonly ExecItem[]): string {
+  const isShared = items.some(({ runner }) => runner instanceof CollectiveStep && isBetweenProcesses(runner.what.mesh));
+  if (!isShared) return "";
+  return items.map(({ runner, bufs }) => {
+    const what = runner instanceof CollectiveStep
+      ? `${runner.what} ${runner.what.op} ${runner.what.shift}`
+      : runner.kind;
+    return `${what} ${bufs.map((b) => `${b.dtype}${b.size}`)}`;
+  }).join(";");
+}
+
+/** The collectives of steps, as an error names them. */
+function collectivesText(items: readonly ExecItem[]): string {
+  const all = items.flatMap(({ runner, bufs }) =>
+    runner instanceof CollectiveStep ? [`${runner.what} of ${bufs.at(-1)!.dtype}[${bufs.at(-1)!.size}]`] : []
+  );
+  const more = all.length > 3 ? `, and ${all.length - 3} more` : "";
+  return `a schedule of ${items.length} steps with ${all.slice(0, 3).join(", ")}${more}`;
+}
+
+/**
+ * Runs steps, those of `owner` each time, once all ranks have told that they are about to run the same: then their
+ * collectives are not compared one by one.
+ *
+ * @throws {CollectiveError} that names what each rank is about to run, where they differ
+ */
+export function runAgreed(owner: object, items: readonly ExecItem[], run: () => void): void {
+  if (meshes.count === 0) return run();
+  let text = texts.get(owner);
+  if (text === undefined) texts.set(owner, text = textOf(items));
+  if (text === "" || isAgreed) return run();
+  const line = items.find((i) => i.runner instanceof CollectiveStep)?.line;
+  world.communicator!.agree(collectivesText(items), text, { line });
+  isAgreed = true;
+  try {
+    run();
+  } finally {
+    isAgreed = false;
+  }
+}
+
+function isBetweenProcesses(mesh: MeshShape): boolean {
+  return heldRanks(mesh).length < mesh.size;
+}
+
 const REDUCE_OPS: { readonly [op: number]: ReduceOp } = { [Ops.ADD]: "sum", [Ops.MUL]: "prod", [Ops.MAX]: "max" };
 
 /** Copies a part of the bytes of one buffer into another one. */
@@ -55,8 +111,27 @@ function copyPart(to: Buffer, from: Buffer): void {
   if (to.nbytes > 0) to.copyIn(from.copyOut(new Uint8Array(from.nbytes)));
 }
 
-/** Does what `what` says, from `from` to `to`. `line` is the user's. */
-export function runCollective(what: CollectiveArg, to: Buffer, from: Buffer, line?: string): void {
+/** Buffers that lie one after the other, and what is between them, as one; undefined where they do not. */
+function rangeOver(bufs: readonly Buffer[]): Buffer | undefined {
+  const [first] = bufs, { base, dtype } = first, last = bufs[bufs.length - 1], end = last.offset + last.nbytes;
+  let at = first.offset;
+  for (const b of bufs) {
+    if (b.base !== base || b.offset < at || b.offset - at >= NEAR) return undefined;
+    at = b.offset + b.nbytes;
+  }
+  return base.view(first.offset - base.offset, (end - first.offset) / dtype.itemsize, dtype);
+}
+
+/** Does what `what` says, from the second half of `bufs` to the first. `line` is the user's. */
+export function runCollective(what: CollectiveArg, bufs: readonly Buffer[], line?: string): void {
+  const count = bufs.length / 2, tos = bufs.slice(0, count), froms = bufs.slice(count);
+  if (count === 1) return runOne(what, tos[0], froms[0], line);
+  const to = rangeOver(tos), from = rangeOver(froms);
+  if (to !== undefined && from !== undefined && to.nbytes === from.nbytes) return runOne(what, to, from, line);
+  tos.forEach((t, i) => runOne(what, t, froms[i], line));
+}
+
+function runOne(what: CollectiveArg, to: Buffer, from: Buffer, line?: string): void {
   const { kind, mesh, axes, op, shift } = what;
   if (to.nbytes === 0) return;
   GlobalCounters.collectiveCount++;
@@ -78,17 +153,17 @@ export function runCollective(what: CollectiveArg, to: Buffer, from: Buffer, lin
       ? { kind, pairs: rangeOf(communicator.size).map((r) => [r, floorMod(r + shift, communicator.size)]) }
       : { kind };
     GlobalCounters.collectiveBytes += parts.length * from.nbytes;
-    communicator.start(collective, parts.map((i) => ins[i]), parts.map((i) => outs[i]), { line }).wait();
+    communicator.start(collective, parts.map((i) => ins[i]), parts.map((i) => outs[i]), { line, isAgreed }).wait();
   }
 }
 
 /** All blocks on one device: copies where this process holds them, else each process gets those of the others. */
 function gather({ mesh, axes }: CollectiveArg, to: Buffer, from: Buffer, line?: string): void {
   const held = heldRanks(mesh), parts = partsOfBuffer(from), seen = new Set<number>(), { size, nbytes } = from;
-  if (held.length < mesh.size) {
+  if (isBetweenProcesses(mesh)) {
     const [{ communicator }] = teamsOf(mesh, axes);
     GlobalCounters.collectiveBytes += nbytes;
-    return communicator.start({ kind: "allGather" }, parts, [to], { line }).wait();
+    return communicator.start({ kind: "allGather" }, parts, [to], { line, isAgreed }).wait();
   }
   parts.forEach((part, i) => {
     const at = mesh.block(held[i], axes);

@@ -11,6 +11,7 @@ import { writeScalar } from "../dtype/convert.ts";
 import type { DType } from "../dtype/dtype.ts";
 import { envNumber } from "../helpers/env.ts";
 import { byteText, SpecError } from "../helpers/errors.ts";
+import { sum } from "../helpers/math.ts";
 import { spans } from "../helpers/spans.ts";
 import type { TemplateItem } from "../schedule/order/template.ts";
 import type { BoundSchedule } from "../schedule/schedule.ts";
@@ -41,7 +42,7 @@ export interface Access {
   readonly writes: readonly Buffer[];
 }
 
-/** Whether a step reads its second buffer, all of it, and writes its first. */
+/** Whether a step reads the second half of its buffers, all of them, and writes the first. */
 function isMove({ kind }: Runner): boolean {
   return kind === "BufferCopy" || kind === "BufferXfer" || kind === "CollectiveStep";
 }
@@ -57,7 +58,7 @@ export function accessOf({ runner, bufs }: ExecItem): Access {
     });
     return { reads, writes };
   }
-  if (isMove(runner)) return { reads: [bufs[1]], writes: [bufs[0]] };
+  if (isMove(runner)) return { reads: bufs.slice(bufs.length / 2), writes: bufs.slice(0, bufs.length / 2) };
   return { reads: [], writes: bufs.slice(0, 1) };
 }
 
@@ -108,7 +109,8 @@ export function copyBuffer(to: Buffer, from: Buffer): void {
 }
 
 /** What does a step of a template; `program` where it is a kernel. */
-function runnerOf(step: TemplateItem, [to, from]: readonly Buffer[], program: Program | undefined): Runner {
+function runnerOf(step: TemplateItem, bufs: readonly Buffer[], program: Program | undefined): Runner {
+  const [to, from] = bufs;
   switch (step.kind) {
     case "kernel":
       return new CompiledKernel(step.device, step.ast!, program);
@@ -119,7 +121,7 @@ function runnerOf(step: TemplateItem, [to, from]: readonly Buffer[], program: Pr
       return new CustomOp("fill", ([b]) => fillBuffer(b, value, b.dtype));
     }
     case "collective":
-      return new CollectiveStep(step.collective!, from.nbytes);
+      return new CollectiveStep(step.collective!, sum(bufs.slice(bufs.length / 2).map((b) => b.nbytes)));
     case "view":
       return new ViewOp(to.offset - from.offset, to.nbytes);
     case "copy":
@@ -204,7 +206,7 @@ function runOther(item: ExecItem, debug: number): void {
   stepLog.listener?.before(item);
   const start = performance.now();
   if (runner instanceof CustomOp) runner.fn(bufs);
-  else if (runner instanceof CollectiveStep) runCollective(runner.what, bufs[0], bufs[1], item.line);
+  else if (runner instanceof CollectiveStep) runCollective(runner.what, bufs, item.line);
   else if (runner instanceof BufferCopy || runner instanceof BufferXfer) copyBuffer(bufs[0], bufs[1]);
   else return stepLog.listener?.after(item, 0);
   const endMs = performance.now(), ms = endMs - start;

@@ -18,6 +18,7 @@ import { resolve, writeOf } from "../uop/graph/resolve.ts";
 import { memoryOf } from "../uop/graph/writes.ts";
 import { passTimes } from "../uop/rewrite/rewrite.ts";
 import { debugRewrites, debugSchedule, watchStats } from "./debug.ts";
+import { runAgreed } from "./collective.ts";
 import { execItems, runItems } from "./exec.ts";
 import { type Capture, currentCapture, readLog, setCapture, type UseListener, useLog } from "./front/listening.ts";
 import type { ExecItem } from "./front/runners.ts";
@@ -62,7 +63,7 @@ export function realizeNodes(
     if (debug >= 1) debugSchedule(bound, performance.now() - start, counted);
     const items = execItems(bound);
     try {
-      timed("run", "run", () => runItems(items), () => ({ subject: bound }));
+      timed("run", "run", () => runAgreed(bound.variant, items, () => runItems(items)), () => ({ subject: bound }));
     } catch (error) {
       for (const storage of bound.made) releaseStorage(storage);
       throw error;

@@ -12,12 +12,14 @@ import type { Graph, Launch } from "../device/program.ts";
 import { dtypes } from "../dtype/dtype.ts";
 import { envNumber } from "../helpers/env.ts";
 import { spans, timed } from "../helpers/spans.ts";
+import { neighborsOf } from "../schedule/order/join_collectives.ts";
 import { planMemory } from "../schedule/order/memory_plan.ts";
 import { Storage } from "../uop/core/args.ts";
 import type { Recording } from "./capture.ts";
+import { runAgreed } from "./collective.ts";
 import { accessOf, checksCustom, runItems, stepLog, tellLaunches, varNamesOf, varValues } from "./exec.ts";
 import { countText } from "./front/listening.ts";
-import { CompiledKernel, type ExecItem } from "./front/runners.ts";
+import { CollectiveStep, CompiledKernel, type ExecItem } from "./front/runners.ts";
 import { GlobalCounters } from "./stats.ts";
 
 /** What a call brings: the buffer of each source, where its random numbers begin, and the values of its variables. */
@@ -72,6 +74,8 @@ const KEEP_CONSTANT = 1 << 24;
 export class Replay {
   /** The steps: graphs, and what stands between them. */
   readonly steps: readonly ReplayStep[];
+  /** What the ranks of a mesh compare before a run; undefined where nothing moves between devices. */
+  private readonly compared: readonly ExecItem[] | undefined;
   /** Kernels of one run. */
   readonly kernels: number;
   /** Bytes that intermediates take. */
@@ -114,6 +118,7 @@ export class Replay {
     this.held = [...held];
     this.targets = [...targets];
     this.steps = makeSteps(planned.items, spec);
+    this.compared = items.some((i) => i.runner instanceof CollectiveStep) ? planned.items : undefined;
     this.kernels = items.filter((i) => i.runner instanceof CompiledKernel).length;
   }
 
@@ -124,8 +129,11 @@ export class Replay {
 
   /** Runs the steps with what `call` brings. */
   run(call: Call): void {
-    if (spans.listener === undefined) this.runSteps(call);
-    else timed("replay", countText(this.kernels, "kernel"), () => this.runSteps(call));
+    const { compared } = this;
+    const steps = (): void =>
+      compared === undefined ? this.runSteps(call) : runAgreed(this, compared, () => this.runSteps(call));
+    if (spans.listener === undefined) steps();
+    else timed("replay", countText(this.kernels, "kernel"), steps);
   }
 
   private runSteps(call: Call): void {
@@ -243,10 +251,16 @@ function plan(items: readonly ExecItem[], inner: (b: Buffer) => boolean): { item
     }
     return { entries: used };
   });
+  const collectives = items.flatMap(({ runner, bufs }) =>
+    runner instanceof CollectiveStep && bufs.length > 2 && bufs.every(inner)
+      ? [{ entries: bufs.map((b) => at.get(b)!), collective: runner.what }]
+      : []
+  );
   const infos = entries.map((b) => (
     { device: b.device.name, dtype: b.dtype, size: b.size, slot: undefined, kept: false, view: undefined }
   ));
-  const { blocks, places } = planMemory({ entries: infos, items: steps }, (d) => getDevice(d).allocator.layout);
+  const plannable = { entries: infos, items: steps, neighbors: neighborsOf(collectives) };
+  const { blocks, places } = planMemory(plannable, (d) => getDevice(d).allocator.layout);
   const arena: Storage[] = [],
     memory = blocks.map(({ device, nbytes }) => {
       const storage = new Storage(device, dtypes.uint8, nbytes),

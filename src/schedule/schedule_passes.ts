@@ -32,6 +32,7 @@ import { factsOf, loadsOf, type Slots } from "./kernels/slots.ts";
 import { cutKernels } from "./order/buffer_limits.ts";
 import { Entries, OwnEntries, whatBecomes } from "./order/entries.ts";
 import { findCuts } from "./order/hazards.ts";
+import { bringTogether, joinCollectives, neighborsOf } from "./order/join_collectives.ts";
 import { joinRows, keepsRows } from "./order/join_rows.ts";
 import { entryOfKey, mergeOutputs, type Node, orderNodes, versionKey } from "./order/kernel_graph.ts";
 import { makeItems } from "./order/kernel_items.ts";
@@ -273,7 +274,10 @@ function number(g: Lowering): void {
 }
 
 function planBuffers(g: Lowering): void {
-  g.memory = planMemory({ entries: g.entries.infos, items: g.items }, g.options.memoryLayout);
+  g.memory = planMemory(
+    { entries: g.entries.infos, items: g.items, neighbors: neighborsOf(g.items) },
+    g.options.memoryLayout,
+  );
   if (!wantsNotes()) return;
   const { blocks, places } = g.memory, { infos } = g.entries;
   const planned = blocks.reduce((n, b) => n + b.nbytes, 0);
@@ -318,7 +322,17 @@ const PASSES: readonly SchedulePass[] = [
     run: (g) => g.nodes = joinRows(g.nodes, g.entries.infos, g.options.caps),
     spec: specKernel,
   },
+  {
+    name: "bring collectives together",
+    when: (g) => g.nodes.filter((n) => n.step?.kind === "collective").length > 1,
+    run: (g) => g.nodes = [...bringTogether(g.nodes, g.entries.infos)],
+  },
   { name: "number", run: number },
+  {
+    name: "join collectives",
+    when: (g) => g.items.filter((i) => i.kind === "collective").length > 1,
+    run: (g) => g.items = joinCollectives(g.items, g.entries.infos),
+  },
   { name: "share kernels", run: (g) => g.items = shareKernels(g.items) },
   { name: "plan memory", run: planBuffers },
 ];

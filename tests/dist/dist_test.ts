@@ -68,6 +68,17 @@ for (const launcher of LAUNCHERS) {
       }
     });
   }
+  for (const how of isWhole ? ["", "jit"] : [""]) {
+    test(`a rank that runs other steps is told by name, and so is what the others run${how && ", captured"}`, async () => {
+      const { code, stderr } = await runRanks(launcher, 3, [PROGRAM, "differ", how], { DEV: "JS", DIST_TESTS: "" });
+      assert.equal(code, 1, stderr);
+      assert.match(
+        stderr,
+        /differ in what they call, .*ranks 0, 1: collective \d+, a schedule of \d+ steps with allReduce data\(3\) of float32\[1\]/,
+      );
+      assert.match(stderr, /rank 2: collective \d+, a schedule of \d+ steps with allReduce data\(3\) of float32\[3\]/);
+    });
+  }
   test("ops on divided tensors give what they give in one process", async () => {
     for (const { wrong } of await run(4, ["ops", isWhole ? "1" : "24"], "JS")) assert.deepEqual(wrong, []);
   });

@@ -61,7 +61,7 @@ export class BufferXfer {
   }
 }
 
-/** Shards of several devices become others: bufs [to, from]. */
+/** Shards of several devices become others: bufs are what is written, then what is read; several are one after the other in memory. */
 export class CollectiveStep {
   /** Tells runners apart. */
   readonly kind = "CollectiveStep";

@@ -39,11 +39,15 @@ export interface MemoryPlan {
 export interface Plannable {
   readonly entries: readonly Pick<EntryInfo, "device" | "dtype" | "size" | "slot" | "kept" | "view">[];
   readonly items: readonly Pick<TemplateItem, "entries">[];
+  /** Entries that lie next to each other, in this order, where the device has arenas; none is in two lists. */
+  readonly neighbors?: readonly (readonly number[])[];
 }
 
 /** A temporary: in use from step `first` to step `last`, both included. */
 interface Interval {
+  /** Its entry, or the first of neighbors. */
   readonly entry: number;
+  readonly isAlone: boolean;
   readonly nbytes: number;
   readonly first: number;
   readonly last: number;
@@ -62,7 +66,8 @@ const MAX_COMPARED = 4096;
 
 /** Plans the temporaries of a template: entries that are neither storages of the graph, nor views, nor kept. */
 export function planMemory(t: Plannable, layoutOf: (device: string) => MemoryLayout): MemoryPlan {
-  const intervals = intervalsOf(t);
+  const neighbors = new Map((t.neighbors ?? []).map((list) => [list[0], list]));
+  const intervals = intervalsOf(t, (device) => layoutOf(device).arenas);
   const blocks: PlannedBlock[] = [];
   const places = new Array<Placement | undefined>(t.entries.length).fill(undefined);
   let boundBytes = 0;
@@ -72,27 +77,45 @@ export function planMemory(t: Plannable, layoutOf: (device: string) => MemoryLay
     const packing = pack(list, used, layoutOf(device));
     const start = blocks.length;
     for (const nbytes of packing.nbytes) blocks.push({ device, nbytes });
-    packing.places.forEach(({ block, offset }, i) => places[list[i].entry] = { block: start + block, offset });
+    packing.places.forEach(({ block, offset }, i) => {
+      const { entry, isAlone } = list[i];
+      for (const e of isAlone ? [entry] : neighbors.get(entry)!) {
+        places[e] = { block: start + block, offset };
+        offset += roomOf(t.entries[e]);
+      }
+    });
   }
   return { blocks, places, boundBytes };
 }
 
-/** The temporaries by device, in the order of their first use. */
-function intervalsOf(t: Plannable): Map<string, Interval[]> {
+/** Bytes that a temporary takes. */
+function roomOf({ size, dtype }: Plannable["entries"][number]): number {
+  return roundUp(Math.max(size * dtype.itemsize, 1), ALIGN);
+}
+
+/** The temporaries by device, in the order of their first use; neighbors as one. */
+function intervalsOf(t: Plannable, hasArenas: (device: string) => boolean): Map<string, Interval[]> {
+  const headOf = new Map<number, readonly number[]>();
+  if (envNumber("NO_MEMORY_PLANNER") === 0) {
+    for (const list of t.neighbors ?? []) {
+      if (hasArenas(t.entries[list[0]].device)) { for (const e of list) headOf.set(e, list); }
+    }
+  }
   const first = new Map<number, number>(), last = new Map<number, number>();
   t.items.forEach((item, i) => {
     for (const e of item.entries) {
       const { slot, kept, view } = t.entries[e];
       if (slot !== undefined || kept || view !== undefined) continue;
-      if (!first.has(e)) first.set(e, i);
-      last.set(e, i);
+      const head = headOf.get(e)?.[0] ?? e;
+      if (!first.has(head)) first.set(head, i);
+      last.set(head, i);
     }
   });
   const out = new Map<string, Interval[]>();
   for (const [entry, from] of first) {
-    const { device, size, dtype } = t.entries[entry];
-    const nbytes = roundUp(Math.max(size * dtype.itemsize, 1), ALIGN);
-    const interval = { entry, nbytes, first: from, last: last.get(entry)! };
+    const { device } = t.entries[entry], group = headOf.get(entry);
+    const nbytes = (group ?? [entry]).reduce((n, e) => n + roomOf(t.entries[e]), 0);
+    const interval = { entry, isAlone: group === undefined, nbytes, first: from, last: last.get(entry)! };
     const list = out.get(device);
     if (list === undefined) out.set(device, [interval]);
     else list.push(interval);

@@ -30,7 +30,10 @@ export interface ViewInfo {
   readonly moving: readonly { readonly name: string; readonly nbytes: number }[];
 }
 
-/** A step of a template. `entries` by slot of the kernel; for a copy or a collective [to, from], a view [view, base], a fill [to]. */
+/**
+ * A step of a template. `entries` by slot of the kernel; for a copy [to, from], a collective all that it
+ * writes, then all that it reads, a view [view, base], a fill [to].
+ */
 export interface TemplateItem {
   readonly kind: "kernel" | "copy" | "collective" | "fill" | "empty" | "view";
   readonly device: string;
