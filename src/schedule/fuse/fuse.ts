@@ -295,13 +295,22 @@ class Fuser extends ContextWalk {
   }
 
   /**
-   * The reduces that got buffers, where something else got one because it was decided before that a reduce would run with
-   * it: knowing them, another plan may read them there. None where they decide nothing. `start` had buffers from the start.
+   * The reduces that got buffers, where something above one of them got one because it was decided before that this reduce
+   * would run with it: knowing them, another plan may read it there. None where they decide nothing. `start` had buffers
+   * from the start.
    */
   keptReduces(start: ReadonlySet<UOp>): readonly UOp[] {
-    const found = [...this.realized].filter((u) => !start.has(u));
-    const isOpen = found.some((u) => u.op !== Ops.REDUCE && !isLeaf(u) && this.of(u).reduces);
-    return isOpen ? found.filter((u) => u.op === Ops.REDUCE) : [];
+    const found: UOp[] = [], above = new Set<UOp>();
+    let isOpen = false;
+    for (const u of this.order) {
+      if (start.has(u) || isLeaf(u) || !this.of(u).reduces) continue;
+      const isKept = this.realized.has(u);
+      if (u.op === Ops.REDUCE && isKept) found.push(u);
+      else if (!u.src.some((s) => above.has(s))) continue;
+      else isOpen ||= isKept;
+      above.add(u);
+    }
+    return isOpen ? found : [];
   }
 
   /** Is it computed in place, whatever it costs? */

@@ -5,9 +5,11 @@
 import { assert, assertEquals } from "@std/assert";
 import { CompiledKernel, context, Device, record, schedule, Tensor } from "../../../mod.ts";
 import { cascadeOf } from "../../../src/schedule/fuse/cascade.ts";
+import { planFusion } from "../../../src/schedule/fuse/fuse.ts";
+import { stripReshape } from "../../../src/schedule/fuse/fusion_plan.ts";
 import { foldTensorGraph } from "../../../src/schedule/fuse/fold_tensors.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
-import { toposort } from "../../../src/uop/core/uop.ts";
+import { toposort, type UOp } from "../../../src/uop/core/uop.ts";
 import { makeJsDevice } from "../../../backends/js/js.ts";
 import { registerBackend } from "../../../src/device/device.ts";
 import { simBackend, simCaps } from "../../fixtures/sim.ts";
@@ -390,6 +392,26 @@ Deno.test("fuse: what sums that are kept anyway make is computed again where it 
   // of kernels that are no products only the gradient writes a tensor of all logits, and nothing else does
   assertEquals(names.filter((name) => name.startsWith("E_")).length, 2, names.join(" "));
   assertEquals(names.length, 10, names.join(" "));
+});
+
+Deno.test("fuse: a kept sum that nothing above was decided over asks for no other plan", () => {
+  const empty = (...shape: number[]): Tensor => Tensor.empty(shape, { device: "JS" }).realize();
+  /** Decisions that planning takes: each asks first whether the node is a part of a chain. */
+  const decisions = (roots: readonly Tensor[]): number => {
+    let count = 0;
+    const inside = new Set<UOp>();
+    inside.has = () => (count++, false);
+    const chains = { inside, realized: new Set<UOp>() }, { caps } = Device.get("JS").renderer!;
+    planFusion(roots.map((t) => stripReshape(t.uop)), () => caps, chains);
+    return count;
+  };
+  const product = empty(64, 96).matmul(empty(96, 128)).relu(); // kept: two products read it
+  const layers = [product.matmul(empty(128, 32)), product.matmul(empty(128, 48))];
+  const total = empty(200, 300).sum(1); // kept: two kernels read it
+  const sums = [total.exp(), total.mul(empty(200))];
+  const [ofLayers, ofSums] = [layers, sums].map(decisions);
+  assert(ofLayers > 0 && ofSums > 0);
+  assertEquals(decisions([...layers, ...sums]), ofLayers + ofSums);
 });
 
 /** Operands of products that are made of several reads, with what they are multiplied by. */
