@@ -17,7 +17,7 @@ import { Ops } from "../../uop/core/ops.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import { baseOf, throughAfter } from "../../uop/rewrite/walk.ts";
 import { type Capabilities, COMMON_DTYPES, type LinearProgram, SCALAR_CAPS } from "../renderer.ts";
-import { PRELUDE, STREAM } from "./c_prelude.ts";
+import { PRELUDE, READ_AHEAD, STREAM } from "./c_prelude.ts";
 import {
   type CAddress,
   type CLanguage,
@@ -28,6 +28,7 @@ import {
   staysInRange,
   unwrap,
 } from "./cstyle.ts";
+import { readsInOrder } from "./read_ahead.ts";
 
 /** What each dtype is called in C (nothing where it has none), and in CUDA C, where 16-bit floats are their bits. */
 const SCALARS: readonly (readonly [DType, c: string | undefined, cuda: string])[] = [
@@ -455,12 +456,24 @@ const rules: Record<number, CRule> = {
   [Ops.LANES]: lanes,
 };
 
+const inOrderOf = new WeakMap<LinearProgram, ReadonlySet<UOp>>();
+
+/** The LOADs of {@linkcode readsInOrder}. */
+function inOrder(program: LinearProgram): ReadonlySet<UOp> {
+  let loads = inOrderOf.get(program);
+  if (loads === undefined) inOrderOf.set(program, loads = readsInOrder(program));
+  return loads;
+}
+
 function load(w: CWriter, u: UOp, { base, name, at }: CAddress): string {
   const d = u.dtype, n = d.count;
   if (n === 1) return d.isBool ? `(${name}[${at}] != 0)` : `${name}[${at}]`;
   const from = (d.isBool ? dtypes.int8 : base.dtype.scalar).vec(n), t = vectorType(w, from);
   let text: string;
-  if (isPowerOfTwo(n)) text = `(*(const ${t}_u *)&${name}[${at}])`;
+  if (isPowerOfTwo(n) && inOrder(w.program).has(u)) {
+    w.declare("AHEAD", READ_AHEAD);
+    text = `AHEAD(${t}, &${name}[${at}])`;
+  } else if (isPowerOfTwo(n)) text = `(*(const ${t}_u *)&${name}[${at}])`;
   else text = `((${t}){${Array.from({ length: n }, (_, l) => `(&${name}[${at}])[${l}]`).join(", ")}})`;
   if (!d.isBool) return text;
   w.notes.set(u, 8);

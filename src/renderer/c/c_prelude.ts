@@ -1,9 +1,10 @@
 /**
  * What units of C with vectors stand on, for clang and gcc alike: vector types, splats, choices and small functions as
- * macros; writes past the caches.
+ * macros; writes past the caches, and reads that are asked for ahead.
  *
  * @module
  */
+import { AHEAD } from "./read_ahead.ts";
 
 /**
  * What all units start with. Helpers are no functions of the unit that a compiler knows all calls of: of x < 16 ? max(x, 0) : 16
@@ -37,4 +38,11 @@ export const STREAM: string = `#if __has_builtin(__builtin_nontemporal_store)
 #define FENCE() __builtin_ia32_sfence()
 #else
 #define FENCE() __atomic_thread_fence(__ATOMIC_SEQ_CST)
+#endif`;
+
+/** Reads a vector, and asks for what comes later; addresses past the end are no fault. */
+export const READ_AHEAD: string = `#if __has_builtin(__builtin_prefetch)
+#define AHEAD(T, p) (__builtin_prefetch((const char *)(p) + ${AHEAD}), *(const T##_u *)(p))
+#else
+#define AHEAD(T, p) (*(const T##_u *)(p))
 #endif`;

@@ -10,6 +10,7 @@ import { context } from "../../../src/helpers/env.ts";
 import { CompileError, DeviceError } from "../../../src/helpers/errors.ts";
 import { type LinearProgram, programOf } from "../../../src/renderer/renderer.ts";
 import { AccArg, AxisKind, type ParamArg, StageArg } from "../../../src/uop/core/args.ts";
+import { opCarrier, reduce } from "../../../src/uop/core/carrier.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
 import {
   constant,
@@ -481,6 +482,20 @@ test("results that the caches would not keep go past them, line by line where li
   assert(!compileOne(device, inPlace).source.includes("STREAM("));
   const small = toProgram(sink([store(own, load(index(param(1, f32, 256), i)))]), device.renderer);
   assert(!compileOne(device, small).source.includes("STREAM("));
+});
+
+test("what is asked for ahead of a product reads past the end of nothing", () => {
+  const rows = 37, n = 1024, x = Float32Array.from({ length: rows * n }, (_, i) => i % 13 - 6);
+  const r = range(rows, 0, AxisKind.LOOP), k = range(n, 1, AxisKind.REDUCE);
+  const product = load(index(param(1, f32, rows * n), r.mul(n).add(k))).mul(load(index(param(2, f32, n), k)));
+  const ast = sink([store(index(param(0, f32, rows), r), reduce(opCarrier(Ops.ADD, f32), [product], [k]))]);
+  const compiled = compileOne(device, toProgram(ast, device.renderer));
+  if (device.renderer.caps.vectorBytes > 0) assertStringIncludes(compiled.source, "AHEAD(");
+  const v = Float32Array.from({ length: n }, (_, i) => i % 5);
+  const buffers = [new Float32Array(rows), x, v].map((a) => bufferOf(device, f32, a));
+  device.run([{ program: compiled, buffers, vars: [] }]);
+  const want = Array.from({ length: rows }, (_, i) => v.reduce((s, y, k) => s + y * x[i * n + k], 0));
+  assertEquals(floats(buffers[0]), want);
 });
 
 Deno.test({

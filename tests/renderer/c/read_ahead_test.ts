@@ -1,0 +1,57 @@
+/** Which reads the processor is told of ahead: those of large buffers that are read once and in order, in sums. */
+import { assertEquals } from "@std/assert";
+import { toProgram } from "../../../src/codegen/to_program.ts";
+import { dtypes } from "../../../src/dtype/dtype.ts";
+import { C_LANGUAGE, vectorCaps } from "../../../src/renderer/c/c.ts";
+import { CStyleRenderer } from "../../../src/renderer/c/cstyle.ts";
+import { readsInOrder } from "../../../src/renderer/c/read_ahead.ts";
+import { argOf, AxisKind } from "../../../src/uop/core/args.ts";
+import { opCarrier, reduce } from "../../../src/uop/core/carrier.ts";
+import { Ops } from "../../../src/uop/core/ops.ts";
+import { index, load, param, range, sink, store, type UOp } from "../../../src/uop/core/uop.ts";
+import { baseOf } from "../../../src/uop/rewrite/walk.ts";
+import { addKernel, matmulKernel } from "../../fixtures/kernels.ts";
+
+const caps = { ...vectorCaps(64, false), registers: 32, threads: 2, l1: 32768, l2: 1 << 20, hasMulAcc: true };
+const renderer = new CStyleRenderer(C_LANGUAGE, caps), f32 = dtypes.float32;
+
+/** out[i] = sum over k of an element of slot 1 times x[k], x in slot 2. */
+function product(rows: number, n: number, element: (i: UOp, k: UOp) => UOp): UOp {
+  const i = range(rows, 0, AxisKind.LOOP), k = range(n, 1, AxisKind.REDUCE);
+  const sum = reduce(opCarrier(Ops.ADD, f32), [element(i, k).mul(load(index(param(2, f32, n), k)))], [k]);
+  return sink([store(index(param(0, f32, rows), i), sum)]);
+}
+function rowMajor(rows: number, n: number): UOp {
+  return product(rows, n, (i, k) => load(index(param(1, f32, rows * n), i.mul(n).add(k))));
+}
+/** Two numbers of 4 bits to a byte, the low ones of 16 bytes first. */
+function nibbles(rows: number, n: number): UOp {
+  return product(rows, n, (i, k) => {
+    const at = i.mul(n / 2).add(k.floorDiv(32).mul(16)).add(k.floorMod(16));
+    const byte = load(index(param(1, dtypes.uint8, rows * n / 2), at)).cast(dtypes.int32);
+    return byte.shr(k.floorDiv(16).floorMod(2).mul(4)).and(15).cast(f32);
+  });
+}
+
+for (
+  const [name, ast, want] of [
+    ["the matrix of a product with a vector, not the vector", rowMajor(512, 512), [1]],
+    ["bytes that are read twice in a row, for each half", nibbles(512, 1024), [1]],
+    [
+      "columns of a matrix: rows lie far apart",
+      product(512, 512, (i, k) => load(index(param(1, f32, 1 << 18), k.mul(512).add(i)))),
+      [],
+    ],
+    ["a small matrix, which is in a cache", rowMajor(16, 512), []],
+    ["matrices of a product, which are read again and again", matmulKernel(256, 256, 256).ast, []],
+    ["what is not added up", addKernel(1 << 20).ast, []],
+  ] as const
+) {
+  Deno.test(`read ahead: ${name}`, () => {
+    const program = toProgram(ast, renderer), source = renderer.render(program) as string;
+    const slots = [...readsInOrder(program)].map((u) => argOf(baseOf(u.src[0]), Ops.PARAM).slot);
+    assertEquals([...new Set(slots)], [...want]);
+    const written = [...source.matchAll(/AHEAD\(\w+, &b(\d+)\[/g)].map((m) => Number(m[1]));
+    assertEquals([...new Set(written)], [...want]);
+  });
+}
