@@ -35,6 +35,8 @@ export const RUNTIME_SYMBOLS = {
   dino_copy_out: { parameters: ["buffer", "u64", "u64"], result: "void" },
   dino_copy: { parameters: ["u64", "u64", "u64"], result: "void" },
   dino_run: { parameters: ["buffer", "i32", "buffer"], result: "void" },
+  dino_run_watched: { parameters: ["buffer", "i32", "buffer", "buffer", "i32"], result: "i32" },
+  dino_counters: { parameters: ["buffer", "i32"], result: "i32" },
 } as const;
 
 /** The source. */
@@ -51,6 +53,14 @@ export const RUNTIME_SOURCE: string = `#define _GNU_SOURCE
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
+#if defined(__linux__) && defined(__has_include)
+#if __has_include(<linux/perf_event.h>)
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <sys/syscall.h>
+#define HAS_COUNTERS 1
+#endif
+#endif
 
 typedef void (*kernel_t)(void **, const unsigned long long *, int, int);
 typedef struct { uint64_t fn, words, nbufs, extent, chunks, args[]; } command_t;
@@ -93,8 +103,100 @@ static unsigned take(unsigned part, unsigned id) {
   return (unsigned)t;
 }
 
+static double now_ms(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * 1e3 + t.tv_nsec / 1e6;
+}
+
+/* What a thread did of a command: a row each, while somebody watches. Counters are -1 where there are none. */
+#define COUNTERS 4
+typedef struct { double command, thread, core, begin, end, counts[COUNTERS]; } row_t;
+static row_t *rows; /* set by who runs commands, before it publishes any */
+static int row_limit, rows_count;
+static atomic_int row_count;
+static double rows_start;
+static int row_command;
+
+#ifdef HAS_COUNTERS
+static const struct { uint32_t type; uint64_t config; } counted[COUNTERS] = {
+    {PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS}, {PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES},
+    {PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS}, {PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_MISSES}};
+static __thread int counter_fds[COUNTERS]; /* 0 not tried, -1 refused */
+static int open_counter(int i, int group) {
+  struct perf_event_attr a;
+  memset(&a, 0, sizeof a);
+  a.size = sizeof a;
+  a.type = counted[i].type;
+  a.config = counted[i].config;
+  a.exclude_kernel = a.exclude_hv = 1;
+  a.read_format = PERF_FORMAT_GROUP;
+  return (int)syscall(SYS_perf_event_open, &a, 0, -1, group, PERF_FLAG_FD_CLOEXEC);
+}
+static void read_counters(double *out) {
+  uint64_t values[1 + COUNTERS];
+  for (int i = 0; i < COUNTERS; i++) {
+    if (counter_fds[i] == 0) counter_fds[i] = i > 0 && counter_fds[0] < 0 ? -1 : open_counter(i, i > 0 ? counter_fds[0] : -1);
+    out[i] = -1;
+  }
+  if (counter_fds[0] < 0 || read(counter_fds[0], values, sizeof values) < (int)(2 * sizeof *values)) return;
+  for (int i = 0, k = 1; i < COUNTERS && k <= (int)values[0]; i++) if (counter_fds[i] >= 0) out[i] = (double)values[k++];
+}
+static void close_counters(void) {
+  for (int i = COUNTERS - 1; i >= 0; i--) {
+    if (counter_fds[i] > 0) close(counter_fds[i]);
+    counter_fds[i] = 0;
+  }
+}
+#else
+static void read_counters(double *out) { for (int i = 0; i < COUNTERS; i++) out[i] = -1; }
+static void close_counters(void) {}
+#endif
+
+/* Which of page faults, cycles, instructions and cache misses can be counted, as bits; why the first of the others cannot. */
+int dino_counters(char *error, int size) {
+  int found = 0;
+#ifdef HAS_COUNTERS
+  for (int i = 0; i < COUNTERS; i++) {
+    int fd = open_counter(i, -1);
+    if (fd >= 0) {
+      found |= 1 << i;
+      close(fd);
+    } else if (error[0] == 0) snprintf(error, size, "%s", strerror(errno));
+  }
+#else
+  snprintf(error, size, "this system has no perf_event_open");
+#endif
+  return found;
+}
+
+/* Begins the row of a thread for the command that runs; NULL where there is no room. */
+static row_t *begin_row(unsigned thread, double now) {
+  int at = atomic_fetch_add(&row_count, 1);
+  if (at >= row_limit) return NULL;
+  row_t *row = &rows[at];
+  *row = (row_t){.command = row_command, .thread = thread, .core = -1};
+#ifdef __linux__
+  row->core = sched_getcpu();
+#endif
+  if (rows_count) read_counters(row->counts);
+  else for (int i = 0; i < COUNTERS; i++) row->counts[i] = -1;
+  row->begin = now - rows_start;
+  return row;
+}
+/* Ends it for now: before the chunk is counted as done, since nobody waits for the thread itself. counts are those of before. */
+static void end_row(row_t *row, const double *before, double now) {
+  row->end = now - rows_start;
+  if (!rows_count) return;
+  double counts[COUNTERS];
+  read_counters(counts);
+  for (int i = 0; i < COUNTERS; i++) if (counts[i] >= 0) row->counts[i] = counts[i] - before[i];
+}
+
 /* Takes chunks of kernel number id until none is left: those of the thread's own part, then of the next ones. */
 static void work(unsigned thread, unsigned id) {
+  row_t *row = NULL;
+  double before[COUNTERS];
   /* one of a later kernel does no harm: no part has chunks of this one then */
   unsigned count = atomic_load_explicit(&part_count, memory_order_relaxed);
   for (unsigned passed = 0, part = thread % count; passed < count;) {
@@ -105,17 +207,13 @@ static void work(unsigned thread, unsigned id) {
       continue;
     }
     command_t *c = current; /* stays until this chunk is counted as done */
+    if (rows && !row && (row = begin_row(thread, now_ms()))) memcpy(before, row->counts, sizeof before);
     uint64_t i = c->chunks * (part + 1) / count - left;
     int begin = (int)(c->extent * i / c->chunks), end = (int)(c->extent * (i + 1) / c->chunks);
     ((kernel_t)c->fn)((void **)c->args, (const unsigned long long *)(c->args + c->nbufs), begin, end);
+    if (row) end_row(row, before, now_ms());
     atomic_fetch_add_explicit(&done, 1, memory_order_acq_rel);
   }
-}
-
-static double now_ms(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return t.tv_sec * 1e3 + t.tv_nsec / 1e6;
 }
 
 static void *worker(void *arg) {
@@ -135,7 +233,10 @@ static void *worker(void *arg) {
       atomic_fetch_sub(&sleepers, 1);
       pthread_mutex_unlock(&lock);
     }
-    if (atomic_load(&stopping)) return NULL;
+    if (atomic_load(&stopping)) {
+      close_counters();
+      return NULL;
+    }
     seen = now;
     work(thread, now);
   }
@@ -148,17 +249,21 @@ static void wake_all(void) {
   pthread_mutex_unlock(&lock);
 }
 
-/* Runs n commands in order; where there is room for it, tells when each ended, in milliseconds from the start. One caller
-   at a time: others wait. */
-void dino_run(void *commands, int n, double *ends) {
+/* Runs n commands in order; who calls it holds the lock. */
+static void run_all(void *commands, int n, double *ends) {
   static unsigned id;
   command_t *c = commands;
-  pthread_mutex_lock(&running);
-  double start = ends ? now_ms() : 0;
+  double start = ends ? now_ms() : 0, now = start;
+  rows_start = start;
   for (int k = 0; k < n; k++, c = (command_t *)((uint64_t *)c + c->words)) {
-    if (ends && k > 0) ends[k - 1] = now_ms() - start;
+    row_command = k;
     if (c->chunks <= 1 || worker_count == 0) {
+      double before[COUNTERS];
+      row_t *row = rows ? begin_row(0, now) : NULL;
+      if (row) memcpy(before, row->counts, sizeof before);
       ((kernel_t)c->fn)((void **)c->args, (const unsigned long long *)(c->args + c->nbufs), 0, (int)c->extent);
+      if (ends) ends[k] = (now = now_ms()) - start;
+      if (row) end_row(row, before, now);
       continue;
     }
     id++;
@@ -177,9 +282,31 @@ void dino_run(void *commands, int n, double *ends) {
       if (spins < SPIN) relax();
       else sched_yield();
     }
+    if (ends) ends[k] = (now = now_ms()) - start;
   }
-  if (ends && n > 0) ends[n - 1] = now_ms() - start;
+}
+
+/* Runs n commands in order; where there is room for it, tells when each ended, in milliseconds from the start. One caller
+   at a time: others wait. */
+void dino_run(void *commands, int n, double *ends) {
+  pthread_mutex_lock(&running);
+  run_all(commands, n, ends);
   pthread_mutex_unlock(&running);
+}
+
+/* The same, and what each thread did of each command, in rows; limit is how many there is room for, negative where the
+   counters are read too. Gives how many there would be. */
+int dino_run_watched(void *commands, int n, double *ends, double *into, int limit) {
+  pthread_mutex_lock(&running);
+  row_limit = limit < 0 ? -limit : limit;
+  rows_count = limit < 0;
+  atomic_store(&row_count, 0);
+  rows = (row_t *)into;
+  run_all(commands, n, ends);
+  rows = NULL;
+  int count = atomic_load(&row_count);
+  pthread_mutex_unlock(&running);
+  return count;
 }
 
 /* Sees to a pool of at least so many threads, the caller counted; gives how many there are. */

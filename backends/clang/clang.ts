@@ -9,7 +9,14 @@ import type { Buffer } from "../../src/device/buffer.ts";
 import type { Backend, Device } from "../../src/device/device.ts";
 import { cString, textOf } from "../../src/device/foreign.ts";
 import { cacheDirectory, digest, emptyTemporary, ObjectCache } from "../../src/device/object_cache.ts";
-import { type Compiler, type Graph, type Launch, LaunchGraph, type Program } from "../../src/device/program.ts";
+import {
+  type Compiler,
+  type Graph,
+  type Launch,
+  LaunchGraph,
+  type Program,
+  ThreadTimes,
+} from "../../src/device/program.ts";
 import { writeScalar } from "../../src/dtype/convert.ts";
 import type { DType } from "../../src/dtype/dtype.ts";
 import { envNumber, envText } from "../../src/helpers/env.ts";
@@ -301,7 +308,7 @@ class Commands {
 class ClangGraph extends LaunchGraph {
   private readonly commands: Commands;
 
-  constructor(private readonly runtime: Runtime, launches: readonly Launch[]) {
+  constructor(private readonly runner: Runner, launches: readonly Launch[]) {
     super(launches);
     this.commands = new Commands(launches.reduce((n, l) => n + Commands.sizeOf(l), 0));
     for (const l of launches) this.commands.add(l);
@@ -314,8 +321,38 @@ class ClangGraph extends LaunchGraph {
     this.commands.setVar(launch, position, this.launches[launch].program.linear.vars[position].dtype, value);
   }
   run(ends?: Float64Array<ArrayBuffer>): void {
-    if (this.launches.length > 0) this.runtime.dino_run(this.commands.words, this.launches.length, ends ?? null);
+    this.runner.run(this.commands, this.launches.length, ends);
   }
+}
+
+/** Runs commands, and keeps what each thread did of them while somebody watches. */
+class Runner {
+  readonly threadTimes: ThreadTimes;
+
+  constructor(private readonly runtime: Runtime) {
+    this.threadTimes = new ThreadTimes(() => uncounted(runtime));
+  }
+
+  run({ words }: Commands, count: number, ends: Float64Array<ArrayBuffer> | undefined): void {
+    if (count === 0) return;
+    const { runtime, threadTimes: { rows } } = this;
+    if (rows === undefined || ends === undefined) runtime.dino_run(words, count, ends ?? null);
+    else this.threadTimes.note(runtime.dino_run_watched(words, count, ends, rows, this.threadTimes.limit));
+  }
+}
+
+/** Events in the order of the runtime's bits. */
+const COUNTED = ["page faults", "cycles", "instructions", "cache misses"];
+
+/** Which counters the system does not give, and why. */
+function uncounted(runtime: Runtime): string | undefined {
+  const error = new Uint8Array(200), found = runtime.dino_counters(error, error.byteLength);
+  const missing = COUNTED.filter((_, i) => (found & 1 << i) === 0);
+  if (missing.length === 0) return undefined;
+  const why = new TextDecoder().decode(error.subarray(0, Math.max(0, error.indexOf(0))));
+  return `this system does not count ${missing.join(", ").replace(/, (?=[^,]*$)/, " and ")}: ${
+    /permi|denied/i.test(why) ? `${why}; /proc/sys/kernel/perf_event_paranoid of 2 or less allows it` : why
+  }`;
 }
 
 class ClangDevice implements Device {
@@ -324,6 +361,7 @@ class ClangDevice implements Device {
   readonly compiler: ClangCompiler;
   readonly allocator: LruAllocator;
   private readonly runtime: Runtime;
+  private readonly runner: Runner;
   private readonly threads: number;
   private scratch = new Commands(256);
   private closed = false;
@@ -335,6 +373,7 @@ class ClangDevice implements Device {
     private readonly cache: ObjectCache,
   ) {
     const runtime = this.runtime = library.symbols;
+    this.runner = new Runner(runtime);
     const cores = Math.max(1, runtime.dino_number(0)), wanted = Math.max(1, Math.trunc(envNumber("THREADS") || cores));
     // a pool may hold more threads than this device asked for, if another device did
     this.threads = Math.min(wanted, runtime.dino_start(wanted));
@@ -353,10 +392,13 @@ class ClangDevice implements Device {
     if (size > this.scratch.words.length) this.scratch = new Commands(2 * size);
     this.scratch.reset();
     for (const l of launches) this.scratch.add(l);
-    this.runtime.dino_run(this.scratch.words, launches.length, ends ?? null);
+    this.runner.run(this.scratch, launches.length, ends);
   }
   graph(launches: readonly Launch[]): Graph {
-    return new ClangGraph(this.runtime, launches);
+    return new ClangGraph(this.runner, launches);
+  }
+  get threadTimes(): ThreadTimes {
+    return this.runner.threadTimes;
   }
   synchronize(): Promise<void> {
     return Promise.resolve();

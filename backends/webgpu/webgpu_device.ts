@@ -17,6 +17,9 @@ import { GpuContext } from "./webgpu_context.ts";
 import { Launcher, WebGpuGraph } from "./webgpu_launch.ts";
 import { BINDING_ALIGN, WebGpuAllocator } from "./webgpu_memory.ts";
 
+/** Timestamps that one list of launches may take: WebGPU has no larger sets. */
+const MOST_STAMPS = 4096;
+
 function aligned(nbytes: number): number {
   return nbytes - nbytes % BINDING_ALIGN;
 }
@@ -30,6 +33,8 @@ export class WebGpuDevice implements Device {
   readonly context: GpuContext;
   private readonly launcher: Launcher;
   private readonly memory: WebGpuAllocator;
+  /** Milliseconds from the device's clock to that of the host, as far as is known. */
+  private clockMs = -Infinity;
 
   constructor(readonly name: string, private readonly opened: Opened) {
     const { device: { features }, device, limits, isSoftware } = opened;
@@ -57,11 +62,21 @@ export class WebGpuDevice implements Device {
     return new WebGpuGraph(this.context, this.launcher, launches);
   }
   /** Runs launches, each in a pass of its own; their times on the device in nanoseconds. @throws {DeviceError} */
-  time(launches: readonly Launch[]): Promise<number[]> {
+  async time(launches: readonly Launch[]): Promise<number[]> {
     if (!this.hasTimestamps) {
       throw new DeviceError("time kernels", { device: this.name, reason: "the adapter lacks timestamp-query" });
     }
-    return this.launcher.time(launches);
+    return (await this.launcher.stamps(launches)).map(([begin, end]) => Number(end - begin));
+  }
+  timeLater(launches: readonly Launch[]): Promise<readonly (readonly [startMs: number, endMs: number])[]> | undefined {
+    if (!this.hasTimestamps || launches.length > MOST_STAMPS / 2) return undefined;
+    const queuedMs = performance.now();
+    return this.launcher.stamps(launches).then((stamps) => {
+      const ms = stamps.map(([begin, end]) => [Number(begin) / 1e6, Number(end) / 1e6] as const);
+      // nothing begins before it was queued: the clocks are apart by what that takes, at least
+      for (const [begin] of ms.slice(0, 1)) this.clockMs = Math.max(this.clockMs, queuedMs - begin);
+      return ms.map(([begin, end]) => [begin + this.clockMs, end + this.clockMs] as const);
+    });
   }
   async synchronize(): Promise<void> {
     const { context } = this;

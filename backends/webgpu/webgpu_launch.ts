@@ -280,9 +280,14 @@ export class Launcher {
     });
   }
 
-  /** Runs launches, each in a pass of its own; their times in nanoseconds. Needs the feature timestamp-query. */
-  async time(launches: readonly Launch[]): Promise<number[]> {
+  /**
+   * Runs launches, each in a pass of its own; when each began and ended, in nanoseconds of the device's own clock. Needs the
+   * feature timestamp-query. All but reading the clock is queued before it returns.
+   */
+  async stamps(launches: readonly Launch[]): Promise<(readonly [begin: bigint, end: bigint])[]> {
     const { context, context: { gpu } } = this, nbytes = launches.length * 16;
+    context.check("run kernels");
+    checkPrograms(launches);
     const times = gpu.createQuerySet({ type: "timestamp", count: launches.length * 2 });
     const resolved = gpu.createBuffer({ size: nbytes, usage: QUERY_RESOLVE | COPY_SRC });
     const mapped = gpu.createBuffer({ size: nbytes, usage: COPY_DST | 0x1 });
@@ -300,7 +305,7 @@ export class Launcher {
     const stamps = new BigUint64Array(mapped.getMappedRange().slice(0));
     mapped.unmap();
     for (const x of [mapped, resolved, times, uniform]) x?.destroy();
-    return launches.map((_, i) => Number(stamps[2 * i + 1] - stamps[2 * i]));
+    return launches.map((_, i) => [stamps[2 * i], stamps[2 * i + 1]]);
   }
 }
 

@@ -10,7 +10,7 @@ import { checkText } from "../helpers/options.ts";
 import type { Renderer } from "../renderer/renderer.ts";
 import type { LruAllocator } from "./allocator.ts";
 import { isLate, partsReady } from "./parts.ts";
-import type { Compiler, Graph, Launch } from "./program.ts";
+import type { Compiler, Graph, Launch, ThreadTimes } from "./program.ts";
 import type { Standalone } from "./standalone.ts";
 
 /** An open device. Backends implement it; only `mod.ts` knows them. */
@@ -30,10 +30,17 @@ export interface Device {
    * it returns when all have.
    */
   readonly timesLaunches?: boolean;
+  /** Of a device that times launches, and runs them by threads: what each thread did of them, while somebody watches. */
+  readonly threadTimes?: ThreadTimes;
   /** Prepares launches for replay. */
   graph(launches: readonly Launch[]): Graph;
   /** Settles when all queued work is done; rejects with what went wrong in it. */
   synchronize(): Promise<void>;
+  /**
+   * Runs launches as `run` does, and tells later when each began and ended, in milliseconds as `performance.now()` counts
+   * them: of a device that cannot be waited for, where it has a clock. Undefined where it has none: then nothing ran.
+   */
+  timeLater?(launches: readonly Launch[]): Promise<readonly (readonly [startMs: number, endMs: number])[]> | undefined;
   /** Milliseconds that the device works on what `queue` queues, waited for: where it has a clock of its own. */
   timeSync?(queue: () => void): number;
   /** Whether it is gone, with all that was on it; `Device.open` then opens another in its place. */

@@ -87,3 +87,98 @@ export function groupsOf(linear: LinearProgram, vars: readonly (number | bigint)
   const [x, y, z] = linear.grid.groups;
   return [Number(valueOf(x)), Number(valueOf(y)), Number(valueOf(z))];
 }
+
+/** Events that a thread has counted while it ran its part. */
+export interface ThreadCounts {
+  /** Of the processor. */
+  readonly cycles?: number;
+  readonly instructions?: number;
+  /** Of the last level. */
+  readonly cacheMisses?: number;
+  readonly pageFaults?: number;
+}
+
+/** What a thread did of a launch. */
+export interface ThreadTime {
+  /** Position of the launch in its list. */
+  readonly launch: number;
+  /** 0 is who asked for it. */
+  readonly thread: number;
+  /** The core on which it began; -1 where the system does not tell. */
+  readonly core: number;
+  /** Milliseconds since the first launch began. */
+  readonly beginMs: number;
+  readonly endMs: number;
+  readonly counts: ThreadCounts | undefined;
+}
+
+/** Numbers of a row: launch, thread, core, begin, end, page faults, cycles, instructions, cache misses. */
+const WORDS = 9;
+
+/** Rows that are kept of one list of launches. */
+const ROWS = 1 << 14;
+
+/** Watches the threads of a device. */
+export class ThreadTimes {
+  /** Where the runtime writes; undefined while nobody watches. */
+  rows: Float64Array<ArrayBuffer> | undefined;
+  /** Whether counters are read, too. */
+  private counts = false;
+  private written = 0;
+  private watchers = 0;
+
+  /** @param counters what the system does not count, as a sentence; undefined where it counts all */
+  constructor(readonly counters: () => string | undefined) {}
+
+  /** Begins. Gives what cannot be counted here, where `counts` asks for it. */
+  start(counts: boolean): string | undefined {
+    this.watchers++;
+    this.rows ??= new Float64Array(ROWS * WORDS);
+    this.counts ||= counts;
+    return counts ? this.counters() : undefined;
+  }
+  /** Ends, when all who began have. */
+  stop(): void {
+    if (--this.watchers > 0) return;
+    this.rows = undefined;
+    this.counts = false;
+    this.written = 0;
+  }
+
+  /** Rows that there is room for, as the runtime takes it: negative where counters are read. */
+  get limit(): number {
+    return this.counts ? -ROWS : ROWS;
+  }
+  /** Notes that a list of launches has filled so many rows. */
+  note(rows: number): void {
+    this.written = Math.min(rows, ROWS);
+  }
+
+  /** Rows of the last list of launches; they are taken once. */
+  take(): Float64Array<ArrayBuffer> | undefined {
+    const rows = this.written === 0 ? undefined : this.rows?.slice(0, this.written * WORDS);
+    this.written = 0;
+    return rows;
+  }
+}
+
+/** Rows as records. */
+export function threadTimesOf(rows: Float64Array): ThreadTime[] {
+  const out: ThreadTime[] = [];
+  for (let at = 0; at < rows.length; at += WORDS) {
+    const [launch, thread, core, beginMs, endMs, pageFaults, cycles, instructions, cacheMisses] = rows.subarray(
+      at,
+      at + WORDS,
+    );
+    const known = Object.entries({ cycles, instructions, cacheMisses, pageFaults }).filter(([, n]) => n >= 0);
+    out.push({
+      launch,
+      thread,
+      core,
+      beginMs,
+      endMs,
+      counts: known.length === 0 ? undefined : Object.fromEntries(known),
+    });
+  }
+  return out;
+}

@@ -171,7 +171,7 @@ export function runItems(items: readonly ExecItem[]): void {
       continue;
     }
     const { name } = bufs[0].device, device = getDevice(name);
-    const launches: Launch[] = [], from = i, times = device.timesLaunches === true;
+    const launches: Launch[] = [], from = i, times = device.timesLaunches === true || device.timeLater !== undefined;
     const singly = checks || (spans.listener !== undefined && !times);
     for (; i < items.length; i++) {
       const it = items[i];
@@ -185,8 +185,24 @@ export function runItems(items: readonly ExecItem[]): void {
     }
     if (singly) runOne(device, items[i++], launches[0], debug);
     else if (spans.listener === undefined) device.run(launches);
+    else if (device.timeLater !== undefined) tellLater(device, items.slice(from, i), launches);
     else tellLaunches(items.slice(from, i), (ends) => device.run(launches, ends));
   }
+}
+
+/** Runs steps, all kernels of one device that is not waited for, and tells of each that it is queued. */
+function tellLater(device: Device, items: readonly ExecItem[], launches: readonly Launch[]): void {
+  const startMs = performance.now(), stamps = device.timeLater!(launches);
+  if (stamps === undefined) device.run(launches);
+  stamps?.catch(() => {}); // whoever listens may not care
+  const endMs = performance.now();
+  items.forEach((item, i) => {
+    const { name } = item.runner as CompiledKernel, later = stamps?.then((all) => all[i]);
+    later?.catch(() => {});
+    spans.listener?.(
+      { kind: "launch", name, startMs, endMs, device: device.name, isQueued: true, later, subject: item },
+    );
+  });
 }
 
 /** Runs steps, all kernels of one device that times launches, and tells of each; `items` are not changed afterwards. */
@@ -220,7 +236,8 @@ function runOther(item: ExecItem, debug: number): void {
     : runner instanceof CollectiveStep
     ? `${runner.what.kind} ${byteText(runner.nbytes)} ${runner.what.rankText}`
     : `copy ${nbytes}, ${runner.to} <- ${runner.from}`;
-  listener?.({ kind: "copy", name: text, startMs: start, endMs, device: bufs[0].device.name, subject: item });
+  const kind = runner instanceof CollectiveStep ? "collective" : "copy";
+  listener?.({ kind, name: text, startMs: start, endMs, device: bufs[0].device.name, subject: item });
   if (debug < 2) return;
   GlobalCounters.timeSumS += ms / 1e3;
   debugStep(item, getDevice(bufs[0].device.name), text, ms);

@@ -105,6 +105,11 @@ export const CONTEXT_VARS = {
     doc:
       "1 tells when the program ends where its time went, and writes profile.pftrace, which https://ui.perfetto.dev opens; another value is the name of that file; read when the library loads (see watching.md)",
   },
+  PROFILE_COUNTERS: {
+    value: 0,
+    doc:
+      "1 has PROFILE read cycles, instructions, cache misses and page faults of each thread of CLANG, where Linux allows it",
+  },
   THREADS: { value: 0, early: true, doc: "threads of the CPU devices, 0 for one a core" },
   CACHEDIR: {
     value: "",

@@ -9,8 +9,8 @@
 /**
  * What a span is of: "trace" a function of `jit` that is captured; "schedule" from a graph to its steps; "pass" one pass of
  * scheduling or of code generation; "lower" a kernel on its way to linear UOps; "compile" these to code; "run" the steps of
- * a schedule; "replay" those of a captured call; "launch" a kernel; "copy" a copy or a fill; "read" values that the program
- * asks for.
+ * a schedule; "replay" those of a captured call; "launch" a kernel; "copy" a copy or a fill; "collective" a step that several
+ * ranks do together; "read" values that the program asks for.
  */
 export type SpanKind =
   | "trace"
@@ -22,6 +22,7 @@ export type SpanKind =
   | "replay"
   | "launch"
   | "copy"
+  | "collective"
   | "read";
 
 /** Something that took time. Spans are told when they end, so inner ones before outer ones. */
@@ -40,6 +41,8 @@ export interface Span {
   readonly deviceMs?: number;
   /** Whether it was only queued when it ended: when the device did it is not known. */
   readonly isQueued?: boolean;
+  /** When it began and ended by the device's clock, set to `performance.now()`, where that is known only later. */
+  readonly later?: Promise<readonly [startMs: number, endMs: number]>;
   /** What it is about: a bound schedule, the record of a kernel, a step of a schedule. */
   readonly subject?: unknown;
 }

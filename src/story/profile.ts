@@ -6,11 +6,12 @@
  * @module
  */
 import { getDevice, openDevices } from "../device/device.ts";
+import { type ThreadCounts, type ThreadTimes, threadTimesOf } from "../device/program.ts";
 import { countText } from "../engine/front/listening.ts";
 import type { CompiledKernel, ExecItem } from "../engine/front/runners.ts";
 import { rooflineOf } from "../engine/roofline.ts";
 import { byteText } from "../helpers/errors.ts";
-import { checkFunction } from "../helpers/options.ts";
+import { checkBoolean, checkFunction, checkOptions } from "../helpers/options.ts";
 import { listen, type Span, type SpanKind, type SpanListener } from "../helpers/spans.ts";
 import { lineText } from "../helpers/stack.ts";
 import type { LinearProgram } from "../renderer/renderer.ts";
@@ -33,6 +34,22 @@ export interface ProfiledKernel {
   bytes: number;
   /** The line of the program that computes with it, where known. */
   line: string | undefined;
+  /** What the threads of all launches counted, where that was asked for and the system counts: CLANG on Linux. */
+  counts?: ThreadCounts;
+}
+
+/** A thread in a profile: of CLANG, whose runtime tells what each did. */
+export interface ProfiledThread {
+  /** The device that it belongs to. */
+  readonly device: string;
+  /** 0 is the one that asks. */
+  readonly thread: number;
+  /** Launches of which it ran a part. */
+  readonly launches: number;
+  /** Milliseconds in which it ran parts of kernels. */
+  readonly busyMs: number;
+  /** Cores on which it ran; none where the system does not tell. */
+  readonly cores: readonly number[];
 }
 
 /** A device in a profile. */
@@ -47,6 +64,8 @@ export interface ProfiledDevice {
   launches: number;
   /** Copies and fills. */
   copies: number;
+  /** Steps that several ranks do together. */
+  collectives: number;
 }
 
 /** A span as it is kept: it holds no graph and no buffer. */
@@ -61,12 +80,24 @@ interface Kept {
   readonly isQueued: boolean;
 }
 
+/** A part of a launch that a thread ran. */
+interface Part {
+  readonly kernel: ProfiledKernel;
+  readonly thread: number;
+  readonly core: number;
+  readonly startMs: number;
+  readonly endMs: number;
+  readonly counts: ThreadCounts | undefined;
+}
+
 /** Launches that a device timed, as they were told: taken apart when the profile is asked for. */
 interface Batch {
   readonly kernels: readonly ProfiledKernel[];
   readonly startMs: number;
   /** Milliseconds after the start. */
   readonly ends: Float64Array;
+  /** What threads did of them, where the device tells. */
+  readonly threads: Float64Array | undefined;
   flow: number | undefined;
 }
 
@@ -90,17 +121,40 @@ export class Profiler {
   /** Position in `kept` from which launches and copies are in no run yet. */
   private pending = 0;
   private dropped = 0;
+  /** What the device tells later of launches. */
+  private readonly later: Promise<unknown>[] = [];
+  private readonly watched = new Map<string, ThreadTimes>();
+  /** What cannot be counted here. */
+  private uncounted: string | undefined;
 
-  /** Begins to listen. */
-  constructor() {
+  /** Begins to listen. @param counts whether counters of the processor are read, too */
+  constructor(private readonly counts: boolean = false) {
     const listener: SpanListener = (span) => this.hear(span);
     listener.launches = (items, startMs, ends) => this.hearLaunches(items as readonly ExecItem[], startMs, ends);
+    for (const { name } of openDevices()) this.threadsOf(name);
     this.stopListening = listen(listener);
   }
 
   /** Ends it. */
   stop(): void {
     this.stopListening();
+    for (const threads of this.watched.values()) threads.stop();
+    this.watched.clear();
+  }
+
+  /** Settles when devices have told of all launches, when they ran. */
+  async settled(): Promise<void> {
+    await Promise.allSettled(this.later);
+  }
+
+  /** The threads of a device, watched from now on. */
+  private threadsOf(device: string): ThreadTimes | undefined {
+    let threads = this.watched.get(device);
+    if (threads === undefined && (threads = getDevice(device).threadTimes) !== undefined) {
+      this.watched.set(device, threads);
+      this.uncounted = threads.start(this.counts);
+    }
+    return threads;
   }
 
   private hearLaunches(items: readonly ExecItem[], startMs: number, ends: Float64Array): void {
@@ -108,12 +162,14 @@ export class Profiler {
     let kernels = this.kernelsOf.get(items);
     if (kernels === undefined) this.kernelsOf.set(items, kernels = items.map((item) => this.kernel(item)));
     this.count += items.length;
-    this.kept.push({ kernels, startMs, ends, flow: undefined });
+    const threads = this.threadsOf(kernels[0].device)?.take();
+    this.kept.push({ kernels, startMs, ends, threads, flow: undefined });
   }
 
-  private hear({ kind, name, startMs, endMs, device, deviceMs, isQueued, subject }: Span): void {
+  private hear({ kind, name, startMs, endMs, device, deviceMs, isQueued, later, subject }: Span): void {
     if (this.count >= MAX_SPANS) return void this.dropped++;
     let kernel: ProfiledKernel | undefined, start = startMs, flows: number[] | undefined;
+    if (kind === "compile") this.threadsOf(device!); // before the first of its kernels runs
     if (isWork(kind)) {
       // the host waits for the device: its own time ends when the host goes on
       if (deviceMs !== undefined) start = Math.max(startMs, endMs - deviceMs);
@@ -132,8 +188,15 @@ export class Profiler {
       else if (list[list.length - 1][1] !== used) list.push([endMs, used]);
     }
     const where = kind === "pass" ? (subject as Work | undefined)?.device || undefined : device;
+    const at = this.kept.length;
     this.count++;
     this.kept.push({ kind, name, startMs: start, endMs, device: where, kernel, flows, isQueued: isQueued === true });
+    if (later === undefined) return;
+    this.later.push(
+      later.then(([startMs, endMs]) => {
+        this.kept[at] = { ...this.kept[at] as Kept, startMs, endMs, isQueued: false };
+      }, () => {}), // the device is lost: it stays queued
+    );
   }
 
   /** From a run to what each device did first in it. */
@@ -164,7 +227,7 @@ export class Profiler {
 
   /** What was collected. */
   profile<T>(result: T): Profile<T> {
-    const endMs = performance.now(), { startMs, samples, dropped } = this, kept = this.kept.flatMap(spansOf);
+    const endMs = performance.now(), { startMs, samples, dropped, uncounted } = this, kept = this.kept.flatMap(spansOf);
     const all = new Map([...this.kernels.values()].map((k) => [k, { ...k, flops: 0, bytes: 0 }]));
     const spans = kept.map((k) => k.kernel === undefined ? k : { ...k, kernel: all.get(k.kernel)! });
     for (const { kernel, startMs, endMs } of spans) {
@@ -172,14 +235,34 @@ export class Profiler {
       kernel.launches++;
       kernel.timeMs += endMs - startMs;
     }
+    const parts = this.kept.flatMap((k) => "ends" in k && k.threads !== undefined ? partsOf(k, all) : []);
+    for (const { kernel, counts } of parts) if (counts !== undefined) kernel.counts = added(kernel.counts, counts);
     for (const [{ flops, bytes }, k] of all) [k.flops, k.bytes] = [k.launches * flops, k.launches * bytes];
     const kernels = [...all.values()].filter((k) => k.launches > 0);
-    return new Profile(result, { startMs, endMs, kept: spans, kernels, samples, dropped });
+    return new Profile(result, { startMs, endMs, kept: spans, kernels, samples, parts, uncounted, dropped });
   }
 }
 
+/** What threads did of some launches. */
+function partsOf(batch: Batch, kernels: ReadonlyMap<ProfiledKernel, ProfiledKernel>): Part[] {
+  return threadTimesOf(batch.threads!).map(({ launch, thread, core, beginMs, endMs, counts }) => ({
+    kernel: kernels.get(batch.kernels[launch])!,
+    thread,
+    core,
+    startMs: batch.startMs + beginMs,
+    endMs: batch.startMs + endMs,
+    counts,
+  }));
+}
+
+function added(a: ThreadCounts | undefined, b: ThreadCounts): ThreadCounts {
+  const sum: Record<string, number> = { ...a };
+  for (const [name, n] of Object.entries(b)) sum[name] = (sum[name] ?? 0) + n;
+  return sum;
+}
+
 function isWork(kind: SpanKind): boolean {
-  return kind === "launch" || kind === "copy";
+  return kind === "launch" || kind === "copy" || kind === "collective";
 }
 
 /** What is kept as spans. */
@@ -205,6 +288,8 @@ interface Collected {
   readonly kept: readonly Kept[];
   readonly kernels: readonly ProfiledKernel[];
   readonly samples: ReadonlyMap<string, readonly (readonly [number, number])[]>;
+  readonly parts: readonly Part[];
+  readonly uncounted: string | undefined;
   readonly dropped: number;
 }
 
@@ -229,6 +314,8 @@ export class Profile<T> {
   readonly kernels: readonly ProfiledKernel[];
   /** Devices that ran something. */
   readonly devices: readonly ProfiledDevice[];
+  /** What threads ran, of devices that tell. */
+  readonly threads: readonly ProfiledThread[];
   /** Milliseconds of the host by what it did: "schedule", "lower", "compile", "trace", "read", "run", "replay". */
   readonly host: Readonly<Partial<Record<SpanKind, number>>>;
   /** Milliseconds in which more than one device was at work. */
@@ -249,14 +336,16 @@ export class Profile<T> {
     let sum = 0;
     this.devices = names.map((name) => {
       const own = work.filter((s) => s.device === name), { busy, all } = covered(own);
-      const launches = own.filter((s) => s.kind === "launch").length;
+      const count = (kind: SpanKind): number => own.filter((s) => s.kind === kind).length;
+      const launches = count("launch"), copies = count("copy"), collectives = count("collective");
       sum += busy;
-      return { name, busyMs: busy, idleMs: all - busy, launches, copies: own.length - launches };
+      return { name, busyMs: busy, idleMs: all - busy, launches, copies, collectives };
     });
+    this.threads = threadsIn(collected.parts);
     this.overlapMs = sum - covered(work).busy;
     const host: Partial<Record<SpanKind, number>> = {};
     for (const { kind, startMs, endMs } of kept) {
-      if (kind !== "launch" && kind !== "copy") host[kind] = (host[kind] ?? 0) + endMs - startMs;
+      if (!isWork(kind)) host[kind] = (host[kind] ?? 0) + endMs - startMs;
     }
     this.host = host;
     this.peakBytes = Object.fromEntries([...samples].map(([name, list]) => [name, Math.max(...list.map((s) => s[1]))]));
@@ -264,19 +353,38 @@ export class Profile<T> {
 
   /** A summary for people: the host, devices, and the `top` kernels with their share of the device's roofline. */
   summary(top: number = 12): string {
-    const { host, devices, kernels, peakBytes, overlapMs } = this, { dropped, kept } = this.#collected;
+    const { host, devices, kernels, peakBytes, overlapMs } = this, { dropped, kept, uncounted } = this.#collected;
     const parts = (["trace", "schedule", "lower", "compile", "read"] as const).filter((k) => host[k] !== undefined);
     const lines = [
       `profile: ${time(this.timeMs)}; host: ${parts.map((k) => `${k} ${time(host[k]!)}`).join(", ") || "nothing"}`,
     ];
-    for (const { name, busyMs, idleMs, launches, copies } of devices) {
+    for (const { name, busyMs, idleMs, launches, copies, collectives } of devices) {
       const queued = kept.some((s) => s.device === name && s.isQueued) ? "; launches were only queued, not timed" : "";
+      const together = collectives === 0 ? "" : `, ${countText(collectives, "collective")}`;
       lines.push(
-        `${name}: ${countText(launches, "launch", "launches")}, ${countText(copies, "copy", "copies")}, busy ${
-          time(busyMs)
-        }, idle ${time(idleMs)} in between, at most ${byteText(peakBytes[name] ?? 0)}${queued}`,
+        `${name}: ${countText(launches, "launch", "launches")}, ${
+          countText(copies, "copy", "copies")
+        }${together}, busy ${time(busyMs)}, idle ${time(idleMs)} in between, at most ${
+          byteText(peakBytes[name] ?? 0)
+        }${queued}`,
       );
     }
+    for (const [device, own] of Map.groupBy(this.threads, (t) => t.device)) {
+      const of = own.map(({ thread, busyMs, launches, cores }) =>
+        `${thread} ${time(busyMs)} of ${countText(launches, "launch", "launches")}${
+          cores.length === 0 ? "" : ` on ${cores.length === 1 ? "core" : "cores"} ${cores.join(", ")}`
+        }`
+      );
+      lines.push(`threads of ${device}: ${of.join("; ")}`);
+    }
+    for (const { name, launches } of devices) {
+      const isTold = launches === 0 || this.threads.some((t) => t.device === name);
+      const threads = isTold ? 0 : Number(threadsOf(name));
+      if (threads > 1) {
+        lines.push(`threads of ${name}: ${threads}, not told apart: their code has no clock, and is not told its core`);
+      }
+    }
+    if (uncounted !== undefined) lines.push(`counters: ${uncounted}`);
     if (devices.length > 1) lines.push(`devices at work together: ${time(overlapMs)}`);
     if (kernels.length > 0) {
       const total = kernels.reduce((n, k) => n + k.timeMs, 0) || 1;
@@ -292,7 +400,9 @@ export class Profile<T> {
               (k.bytes / k.timeMs / 1e6).toFixed(1).padStart(9)
             } ` +
             `${(roof === undefined ? "" : `${(100 * best / k.timeMs).toFixed(0)} %`).padStart(9)}  ${k.name}` +
-            `${devices.length > 1 ? ` on ${k.device}` : ""}${k.line === undefined ? "" : `  ${k.line}`}`,
+            `${devices.length > 1 ? ` on ${k.device}` : ""}${k.line === undefined ? "" : `  ${k.line}`}${
+              countsText(k)
+            }`,
         );
       }
       if (kernels.length > top) lines.push(`  and ${kernels.length - top} kernels more`);
@@ -303,7 +413,8 @@ export class Profile<T> {
 
   /** The trace as Perfetto reads it (https://ui.perfetto.dev opens it; nothing is sent anywhere). */
   trace(title: string = "dinograd"): Uint8Array<ArrayBuffer> {
-    const { startMs: origin, kept, samples } = this.#collected, tracks = new Map<string, Slice[]>([["host", []]]);
+    const { startMs: origin, kept, samples, parts } = this.#collected,
+      tracks = new Map<string, Slice[]>([["host", []]]);
     for (const { kind, name, startMs, endMs, device, kernel, flows, isQueued } of kept) {
       const isOnDevice = isWork(kind), row = isOnDevice ? device! : kind === "read" ? "reads" : "host";
       const notes: Record<string, string | number> = {};
@@ -324,6 +435,12 @@ export class Profile<T> {
         flows,
       });
     }
+    for (const { kernel: { name, device }, thread, core, startMs, endMs, counts } of parts) {
+      const row = `${device} thread ${thread}`, notes: Record<string, number> = core < 0 ? {} : { core };
+      for (const [what, n] of Object.entries(counts ?? {})) notes[what] = n;
+      if (!tracks.has(row)) tracks.set(row, []);
+      tracks.get(row)!.push({ name, category: "thread", startMs: startMs - origin, endMs: endMs - origin, notes });
+    }
     const counters = [...samples].map(([name, list]): CounterTrack => (
       { name: `memory of ${name}`, samples: list.map(([ms, bytes]) => [ms - origin, bytes]) }
     ));
@@ -332,9 +449,34 @@ export class Profile<T> {
 
   /** All but the result and the single spans, as plain data. */
   toJSON(): object {
-    const { timeMs, kernels, devices, host, overlapMs, peakBytes } = this;
-    return { timeMs, kernels, devices, host, overlapMs, peakBytes };
+    const { timeMs, kernels, devices, threads, host, overlapMs, peakBytes } = this;
+    return { timeMs, kernels, devices, threads, host, overlapMs, peakBytes };
   }
+}
+
+/** Threads by device and number. */
+function threadsIn(parts: readonly Part[]): ProfiledThread[] {
+  const groups = Map.groupBy(parts, ({ kernel, thread }) => `${kernel.device} ${String(thread).padStart(4)}`);
+  return [...groups].sort(([a], [b]) => a < b ? -1 : 1).map(([, own]) => ({
+    device: own[0].kernel.device,
+    thread: own[0].thread,
+    launches: own.length,
+    busyMs: own.reduce((ms, { startMs, endMs }) => ms + endMs - startMs, 0),
+    cores: [...new Set(own.map((p) => p.core))].filter((core) => core >= 0).sort((a, b) => a - b),
+  }));
+}
+
+/** What counters say of a kernel: instructions per cycle, misses and faults. */
+function countsText({ counts, launches }: ProfiledKernel): string {
+  if (counts === undefined) return "";
+  const { cycles, instructions, cacheMisses, pageFaults } = counts, parts: string[] = [];
+  const each = (n: number): string => String(Number((n / launches).toPrecision(3)));
+  if (cycles !== undefined && instructions !== undefined) {
+    parts.push(`${(instructions / Math.max(1, cycles)).toFixed(2)} instructions a cycle`);
+  }
+  if (cacheMisses !== undefined) parts.push(`${each(cacheMisses)} cache misses`);
+  if (pageFaults !== undefined && pageFaults > 0) parts.push(`${each(pageFaults)} page faults`);
+  return parts.length === 0 ? "" : `  (${parts.join(", ")} a launch)`;
 }
 
 function time(ms: number): string {
@@ -342,6 +484,15 @@ function time(ms: number): string {
 }
 
 /** Undefined also where the device is gone. */
+/** How many threads a device has, as it says. */
+function threadsOf(name: string): unknown {
+  try {
+    return getDevice(name).info().threads ?? 0;
+  } catch {
+    return 0; // it is gone
+  }
+}
+
 function roofOf(name: string): { readonly gflops: number; readonly gbs: number } | undefined {
   try {
     return rooflineOf(getDevice(name));
@@ -352,7 +503,9 @@ function roofOf(name: string): { readonly gflops: number; readonly gbs: number }
 
 /**
  * Calls `fn`, and tells where its time went until what it returned is there and its devices have done what was queued:
- * kernels, devices, the host, memory. What runs beside it is told, too. Kernels are launched one by one while it listens.
+ * kernels, devices, threads, the host, memory. What runs beside it is told, too. Kernels are launched one by one while it
+ * listens, but on CLANG and WEBGPU. With `counters` the threads of CLANG count cycles, instructions, cache misses and page
+ * faults of each kernel, as far as the system (Linux) allows it; the summary says what it does not.
  *
  * ```ts
  * import { Tensor } from "../../mod.ts";
@@ -363,12 +516,19 @@ function roofOf(name: string): { readonly gflops: number; readonly gbs: number }
  * // await Deno.writeFile("product.pftrace", p.trace());
  * ```
  */
-export async function profile<T>(fn: () => T): Promise<Profile<Awaited<T>>> {
+export async function profile<T>(
+  fn: () => T,
+  options: { readonly counters?: boolean } = {},
+): Promise<Profile<Awaited<T>>> {
   checkFunction("profile", "fn", fn);
-  const profiler = new Profiler();
+  checkOptions("profile", options, ["counters"]);
+  const profiler = new Profiler(
+    options.counters === undefined ? false : checkBoolean("profile", "counters", options.counters),
+  );
   try {
     const result = await fn();
     await Promise.all(openDevices().map((d) => d.synchronize()));
+    await profiler.settled();
     profiler.stop();
     return profiler.profile(result);
   } finally {

@@ -6,7 +6,7 @@
  * @module
  */
 import { execItems } from "../engine/exec.ts";
-import { envText } from "../helpers/env.ts";
+import { envNumber, envText } from "../helpers/env.ts";
 import { listen } from "../helpers/spans.ts";
 import type { BoundSchedule } from "../schedule/schedule.ts";
 import { nodesPicture, stepsPicture } from "./picture.ts";
@@ -84,7 +84,8 @@ function saveSchedules(path: string, { title }: Runtime): void {
 
 /** Profiles the program; when it ends, prints a summary and writes the trace. */
 function watchProfile(setting: string, { title }: Runtime): void {
-  const path = setting === "1" ? "profile.pftrace" : setting, profiler = new Profiler();
+  const path = setting === "1" ? "profile.pftrace" : setting,
+    profiler = new Profiler(envNumber("PROFILE_COUNTERS") !== 0);
   let isDone = false;
   atEnd(() => {
     if (isDone) return;

@@ -83,6 +83,86 @@ for (const device of devices.filter((d) => d === "CLANG")) {
   });
 }
 
+Deno.test({
+  name: "profile CLANG: threads, their cores, and counters as far as the system has them",
+  ignore: !devices.includes("CLANG"),
+  fn: async () => {
+    const x = Tensor.rand([256, 256], { device: "CLANG" }).realize(),
+      step = jit((t: Tensor) => t.matmul(t).relu().sum(0));
+    step(x), step(x);
+    const plain = await profile(() => step(x).realize());
+    assert(plain.kernels.every((k) => k.counts === undefined) && !plain.summary().includes("counters"));
+    const p = await profile(async () => {
+      for (let i = 0; i < 5; i++) step(x);
+      return await x.exp().sum().item();
+    }, { counters: true });
+    for (const { threads, devices: [{ launches, busyMs }] } of [plain, p]) {
+      assert(threads.length >= 1 && threads.every((t, i) => t.device === "CLANG" && (i === 0 || t.thread > 0)));
+      // each launch is of one thread at least; no thread works longer than all launches take
+      assert(threads.reduce((n, t) => n + t.launches, 0) >= launches);
+      for (const t of threads) {
+        assert(t.busyMs > 0 && t.busyMs <= busyMs * 1.01 && t.launches <= launches, String(t.busyMs));
+      }
+      if (Deno.build.os === "linux") assert(threads.every((t) => t.cores.length > 0 && t.cores.every((c) => c >= 0)));
+    }
+    assertMatch(p.summary(), /^threads of CLANG: \d+ [\d.]+ m?s of \d+ launch/m);
+    const { counters } = Device.get("CLANG").threadTimes!, missing = counters();
+    for (const { counts = {} } of p.kernels) {
+      const names = Object.entries({
+        "page faults": counts.pageFaults,
+        "cycles": counts.cycles,
+        "instructions": counts.instructions,
+        "cache misses": counts.cacheMisses,
+      });
+      for (const [name, n] of names) {
+        assertEquals(n === undefined, missing?.includes(name) === true, `${name}: ${missing}`);
+      }
+    }
+    if (missing !== undefined) {
+      assertMatch(missing, /^this system does not count [\w ,]+: \S/);
+      assertEquals(p.summary().split(`\ncounters: ${missing}\n`).length, 2, "it is said once");
+    }
+    const text = new TextDecoder("latin1").decode(p.trace());
+    for (const { thread } of p.threads) assert(text.includes(`CLANG thread ${thread}`));
+    assertEquals(Device.get("CLANG").threadTimes!.rows, undefined, "nobody watches any more");
+  },
+});
+
+Deno.test("profile: threads that cannot be told apart are said to be so", async () => {
+  const threads = Number(Device.get("WASM").info().threads);
+  const p = await profile(() => Tensor.ones([8], { device: "WASM" }).contiguous().add(0.75).realize());
+  const said = `threads of WASM: ${threads}, not told apart: their code has no clock, and is not told its core`;
+  assertEquals([p.threads.length, p.summary().includes(said)], [0, threads > 1]);
+});
+
+Deno.test("profile: what ranks do together is told apart from copies", async () => {
+  const x = Tensor.rand([16, 8], { device: "WASM" }).realize();
+  const p = await profile(() => x.shard(["WASM", "WASM:1"], { axis: 0 }).sum(0).sum().item());
+  assert(p.devices.some((d) => d.collectives > 0), JSON.stringify(p.devices));
+  assertMatch(p.summary(), /^WASM,WASM:1: .* collectives?, busy /m);
+  assert(new TextDecoder("latin1").decode(p.trace()).includes("collective"));
+});
+
+Deno.test({
+  name: "profile WEBGPU: launches have the times of the device's clock",
+  ignore: !Device.list().some((d) => d.name === "WEBGPU" && d.available),
+  fn: async () => {
+    const gpu = await Device.open("WEBGPU"), before = performance.now();
+    const x = await Promise.resolve(Tensor.rand([64, 64], { device: "WEBGPU" }).realize());
+    const p = await profile(async () => {
+      for (let i = 0; i < 3; i++) x.matmul(x).relu().realize();
+      return await x.sum().item();
+    });
+    const launches = p.kernels.reduce((n, k) => n + k.launches, 0), hasClock = gpu.info().timestamps === true;
+    assert(launches >= 4);
+    assertEquals(p.summary().includes("only queued, not timed"), !hasClock);
+    if (hasClock) {
+      const [{ busyMs }] = p.devices.filter((d) => d.name === "WEBGPU");
+      assert(p.kernels.every((k) => k.timeMs > 0) && busyMs > 0 && busyMs <= performance.now() - before);
+    }
+  },
+});
+
 Deno.test("profile: copies, compiling and captures are told", async () => {
   const p = await profile(() => {
     const f = jit((t: Tensor) => t.mul(0.3791).add(t.sqrt()));
@@ -98,6 +178,8 @@ Deno.test("profile: what throws ends it; what is no function is refused", async 
   await assertRejects(() => profile(() => Promise.reject(new Error("no"))), Error, "no");
   assertEquals(spans.listener, undefined);
   await assertRejects(() => profile(3 as never), ArgumentError, "profile");
+  await assertRejects(() => profile(() => 1, { counters: 3 } as never), ArgumentError, "counters");
+  await assertRejects(() => profile(() => 1, { counts: true } as never), ArgumentError, "counts");
 });
 
 Deno.test("profile: PROFILE=name on a program that throws", async () => {

@@ -16,11 +16,11 @@ const STYLE = `
 :root { color-scheme: light dark; --page: #fff; --text: #1b1f24; --quiet: #667079; --line: #d8dee4; --panel: #f6f8fa;
   --on: #ffd866; --new: #d6f5dd; --old: #ffe0de; --link: #0550ae; --hot: #c2410c; --bartext: #10151a;
   --schedule: #9ecbff; --pass: #c8e1ff; --lower: #b5e3d8; --compile: #84cfc0; --run: #e4d4f4; --replay: #e4d4f4;
-  --trace: #f3d9b1; --read: #d5d8dc; --launch: #8fd19e; --copy: #f0b37e; }
+  --trace: #f3d9b1; --read: #d5d8dc; --launch: #8fd19e; --copy: #f0b37e; --collective: #d7a8e0; }
 @media (prefers-color-scheme: dark) { :root { --page: #14181d; --text: #dfe5ea; --quiet: #8b959e; --line: #333b44;
   --panel: #1c2228; --on: #8a6d1a; --new: #1d4428; --old: #5a2624; --link: #79b8ff; --hot: #fb923c; --bartext: #eef2f5;
   --schedule: #2b5686; --pass: #25476b; --lower: #1f5b4f; --compile: #2c7566; --run: #54407a; --replay: #54407a;
-  --trace: #6d5426; --read: #434b54; --launch: #2f7040; --copy: #8a5420; } }
+  --trace: #6d5426; --read: #434b54; --launch: #2f7040; --copy: #8a5420; --collective: #6e3c7a; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--page); color: var(--text); font: 14px/1.45 system-ui, sans-serif; }
 header { display: flex; flex-wrap: wrap; gap: 4px 20px; align-items: center; padding: 8px 14px; border-bottom: 1px solid var(--line); }
@@ -54,7 +54,7 @@ table { border-collapse: collapse; } th, td { text-align: left; padding: 1px 8px
 .memory line { stroke: var(--hot); } canvas { width: 100%; display: block; cursor: crosshair; }
 .key { display: inline-block; width: 10px; height: 10px; margin: 0 3px 0 8px; }
 ${
-  ["schedule", "pass", "lower", "compile", "run", "replay", "trace", "read", "launch", "copy"].map((k) =>
+  ["schedule", "pass", "lower", "compile", "run", "replay", "trace", "read", "launch", "copy", "collective"].map((k) =>
     `.key.${k} { background: var(--${k}); }`
   ).join(" ")
 }

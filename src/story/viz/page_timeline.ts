@@ -47,7 +47,7 @@ export function barsOf(ui: Ui): Bars {
   const { events, passes } = ui.data, host: Bar[] = [], rows: string[] = [], bars: Bar[] = [];
   const byDevice = new Map<string, Bar[]>();
   events.forEach((e, i) => {
-    const isDevice = (e.kind === "launch" || e.kind === "copy") && e.device !== undefined;
+    const isDevice = ["launch", "copy", "collective"].includes(e.kind) && e.device !== undefined;
     const list = isDevice ? byDevice.get(e.device!) ?? [] : host;
     if (isDevice) byDevice.set(e.device!, list);
     // a device's own time ends when the host has waited for it

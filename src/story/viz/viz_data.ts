@@ -196,7 +196,7 @@ export class VizRecorder {
 
   /** Takes a span. */
   hear(span: Span): void {
-    const { kind, name, startMs, endMs, device, deviceMs, isQueued, subject } = span;
+    const { kind, name, startMs, endMs, device, deviceMs, isQueued, later, subject } = span;
     if (kind === "pass") return; // it is among the passes
     let kernel: number | undefined, schedule: number | undefined, line: string | undefined;
     if (kind === "lower") {
@@ -214,7 +214,7 @@ export class VizRecorder {
       line = item.line;
     }
     if (this.events.length >= MAX_EVENTS) return void this.dropped++;
-    this.events.push({
+    const event: { -readonly [K in keyof EventData]: EventData[K] } = {
       kind,
       name,
       startMs: startMs - this.originMs,
@@ -225,7 +225,13 @@ export class VizRecorder {
       ...(kernel === undefined ? {} : { kernel }),
       ...(schedule === undefined ? {} : { schedule }),
       ...(line === undefined ? {} : { line: lineText(line) }),
-    });
+    };
+    this.events.push(event);
+    later?.then(([begin, end]) => {
+      event.startMs = begin - this.originMs;
+      event.timeMs = event.deviceMs = end - begin;
+      delete event.isQueued;
+    }, () => {}); // the device is lost: it stays queued
   }
 
   private program({ linear, source }: Program, device: string, ast: UOp | undefined): number {
