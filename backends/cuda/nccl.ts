@@ -48,12 +48,6 @@ const TYPES: Readonly<Record<string, number>> = {
 /** Bytes by which a rank tells the others where it is. */
 const STATE_BYTES = 256;
 
-/** What runs kernels and collectives: it must be gone before the communicator is. */
-export interface OwnedGraph {
-  /** Destroys it. */
-  dispose(): void;
-}
-
 /** What a communicator of NCCL is made of. */
 export interface NcclOptions {
   readonly nccl: NcclSymbols;
@@ -92,7 +86,6 @@ export class NcclCommunicator implements Communicator {
   private readonly free: bigint[] = [];
   /** Communicators of some of the ranks, which end with this one. */
   private readonly parts: NcclCommunicator[] = [];
-  private readonly graphs = new Set<OwnedGraph>();
   /** Device memory for comparisons and for what ranks tell: the own part, then that of all. */
   private states = 0n;
   private sequence = 0;
@@ -107,16 +100,6 @@ export class NcclCommunicator implements Communicator {
     this.ranks = [out.i32[0]];
     this.stream = context.newStream();
     this.ready = this.newEvent();
-  }
-
-  /** The stream on which collectives run, to be captured with them. */
-  get queue(): bigint {
-    return this.stream;
-  }
-
-  /** Takes a graph that has collectives of this communicator: it is destroyed before the communicator, which would wait for it. */
-  ownGraph(graph: OwnedGraph): void {
-    this.graphs.add(graph);
   }
 
   start(collective: Collective, from: readonly Buffer[], to: readonly Buffer[], site: CollectiveSite = {}): Work {
@@ -165,12 +148,10 @@ export class NcclCommunicator implements Communicator {
     this.release((nccl, handle) => nccl.ncclCommDestroy(handle));
   }
 
-  /** Destroys graphs, then the communicator, then what it used of the card. */
+  /** Ends parts, then the communicator, then what it used of the card. */
   private release(end: (nccl: NcclSymbols, handle: bigint) => number): void {
     const { nccl, context, handle } = this.options;
     for (const part of this.parts) part.abort("the communicator that it was split from has ended");
-    for (const graph of this.graphs) graph.dispose();
-    this.graphs.clear();
     if (!context.alive) return;
     context.enter();
     end(nccl, handle);

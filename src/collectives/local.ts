@@ -22,6 +22,7 @@ import {
   collectiveText,
   type Communicator,
   DONE,
+  opOn,
   type ReduceOp,
   type Work,
 } from "./communicator.ts";
@@ -88,7 +89,8 @@ function goesRound(n: number, ranks: number): boolean {
 }
 
 /** The elements of all ranks reduced: each of as many chunks as there are ranks starts where it would in a ring. */
-function reduced(op: ReduceOp, parts: readonly Bytes[], d: DType): Bytes {
+function reduced(given: ReduceOp, parts: readonly Bytes[], d: DType): Bytes {
+  const op = opOn(d, given);
   const values = parts.map((p) => elementsOf(p, d)), count = values.length, n = values[0].length;
   const rings = goesRound(n, count), out = values[0].slice() as Elements | Longs, size = ceilDiv(n, count);
   for (let chunk = 0; chunk < (rings ? count : 1); chunk++) {

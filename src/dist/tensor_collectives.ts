@@ -127,6 +127,11 @@ function joined(blocks: Tensor, axis: number): Tensor {
   return blocks.movedim(0, axis).flatten(axis, axis + 1);
 }
 
+/** What has a mean: of bools how many are true. */
+function countable(op: TensorReduceOp, t: Tensor): Tensor {
+  return op === "mean" && t.dtype.isBool ? t.int() : t;
+}
+
 /** A reduced tensor as `op` means it: whole numbers have no mean. */
 function finished({ group }: Call, op: TensorReduceOp, t: Tensor): Tensor {
   return op === "mean" ? t.div(group.size) : t;
@@ -134,14 +139,14 @@ function finished({ group }: Call, op: TensorReduceOp, t: Tensor): Tensor {
 
 /**
  * The tensors `t` of all ranks reduced, on all of them. Same shape and dtype on every rank; 16-bit floats are added in
- * float32. A mean of integers is float32.
+ * float32. A mean of integers is float32. Of bools a sum is whether one is true, a product whether all are.
  *
  * @throws {CollectiveError} where ranks call different things, or one does not come in time
  */
 export async function allReduce(t: Tensor, options: ReduceOptions = {}): Promise<Tensor> {
   const call = begin("all-reduce a tensor", options, ["op", "group"]);
   const op = checkOp(call, options), from = checkTensor(call, t);
-  const sum = await run(call, { kind: "allReduce", op: op === "mean" ? "sum" : op }, from, from.shape);
+  const sum = await run(call, { kind: "allReduce", op: op === "mean" ? "sum" : op }, countable(op, from), from.shape);
   return finished(call, op, sum);
 }
 
@@ -160,7 +165,7 @@ export async function allGather(t: Tensor, dim: number = 0, options: CollectiveO
 export async function reduceScatter(t: Tensor, dim: number = 0, options: ReduceOptions = {}): Promise<Tensor> {
   const call = begin("reduce-scatter a tensor", options, ["op", "group"]);
   const op = checkOp(call, options),
-    from = checkTensor(call, t),
+    from = countable(op, checkTensor(call, t)),
     blocks = inBlocks(call, from, axisOf(call, from, dim));
   const collective = { kind: "reduceScatter", op: op === "mean" ? "sum" : op } as const;
   return finished(call, op, await run(call, collective, blocks, blocks.shape.slice(1)));

@@ -13,6 +13,7 @@ import { floorMod, rangeOf } from "../helpers/math.ts";
 import { meshes } from "../device/mesh.ts";
 import { Ops } from "../uop/core/ops.ts";
 import type { CollectiveArg, MeshShape } from "../uop/core/sharding.ts";
+import { copyBuffer } from "./copy_buffer.ts";
 import { CollectiveStep, type ExecItem } from "./front/runners.ts";
 import { GlobalCounters } from "./stats.ts";
 
@@ -106,11 +107,6 @@ function isBetweenProcesses(mesh: MeshShape): boolean {
 
 const REDUCE_OPS: { readonly [op: number]: ReduceOp } = { [Ops.ADD]: "sum", [Ops.MUL]: "prod", [Ops.MAX]: "max" };
 
-/** Copies a part of the bytes of one buffer into another one. */
-function copyPart(to: Buffer, from: Buffer): void {
-  if (to.nbytes > 0) to.copyIn(from.copyOut(new Uint8Array(from.nbytes)));
-}
-
 /** Buffers that lie one after the other, and what is between them, as one; undefined where they do not. */
 function rangeOver(bufs: readonly Buffer[]): Buffer | undefined {
   const [first] = bufs, { base, dtype } = first, last = bufs[bufs.length - 1], end = last.offset + last.nbytes;
@@ -141,7 +137,7 @@ function runOne(what: CollectiveArg, to: Buffer, from: Buffer, line?: string): v
     return partsOfBuffer(to).forEach((part, i) => {
       const at = mesh.block(held[i], axes) * nbytes;
       GlobalCounters.collectiveBytes += nbytes;
-      copyPart(part, from.view(at, size));
+      copyBuffer(part, from.view(at, size));
     });
   }
   if (kind === "gather") return gather(what, to, from, line);
@@ -170,6 +166,6 @@ function gather({ mesh, axes }: CollectiveArg, to: Buffer, from: Buffer, line?: 
     if (seen.has(at)) return;
     seen.add(at);
     GlobalCounters.collectiveBytes += nbytes;
-    copyPart(to.view(at * nbytes, size), part);
+    copyBuffer(to.view(at * nbytes, size), part);
   });
 }

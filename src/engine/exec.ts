@@ -20,6 +20,7 @@ import { Ops } from "../uop/core/ops.ts";
 import type { UOp } from "../uop/core/uop.ts";
 import { compileKernels, kernelsSeen } from "./compile_cache.ts";
 import { runCollective } from "./collective.ts";
+import { copyBuffer, isTransfer } from "./copy_buffer.ts";
 import { debugKernel, debugStep } from "./debug.ts";
 import {
   BufferCopy,
@@ -90,22 +91,6 @@ function fillBuffer(buffer: Buffer, value: number | Int64, dtype: DType): void {
     const part = buffer.nbytes - at < bytes.length ? bytes.subarray(0, buffer.nbytes - at) : bytes;
     allocator.copyIn(buffer.memory, buffer.offset + at, part);
   }
-}
-
-/** Whether a copy needs no host: within a device, or between devices that reach each other's memory. */
-function isTransfer(to: Buffer, from: Buffer): boolean {
-  return to.device.allocator.peer(from.device.allocator);
-}
-
-/** Copies all of `from` into `to`. */
-export function copyBuffer(to: Buffer, from: Buffer): void {
-  GlobalCounters.copiedBytes += from.nbytes;
-  if (from.nbytes === 0) return;
-  if (isTransfer(to, from)) {
-    const { allocator } = to.device, source = from.device.allocator;
-    const peer = source === allocator ? undefined : source;
-    allocator.transfer!(to.memory, to.offset, from.memory, from.offset, from.nbytes, peer);
-  } else to.copyIn(from.copyOut(new Uint8Array(from.nbytes)));
 }
 
 /** What does a step of a template; `program` where it is a kernel. */

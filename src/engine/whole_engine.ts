@@ -5,7 +5,7 @@
  */
 import { compileKernels } from "./compile_cache.ts";
 import { simplify } from "../uop/algebra/symbolic.ts";
-import { copyBuffer } from "./exec.ts";
+import { copyBuffer } from "./copy_buffer.ts";
 import type { Engine } from "./front/engine.ts";
 import { realizeNodes, realizeUnheard, scheduleItems } from "./realize_nodes.ts";
 import { Replay } from "./replay.ts";

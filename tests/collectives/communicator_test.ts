@@ -7,6 +7,7 @@ import {
   CollectiveError,
   collectiveText,
 } from "../../src/collectives/communicator.ts";
+import { LocalCommunicator } from "../../src/collectives/local.ts";
 import { Buffer } from "../../src/device/buffer.ts";
 import { type DType, dtypes } from "../../src/dtype/dtype.ts";
 import { getDevice } from "../../src/device/device.ts";
@@ -55,4 +56,21 @@ Deno.test("collectives: an error names rank, collective, number, line and reason
     error.message,
     "Cannot complete allReduce sum of float32[2, 3], collective 7 of rank 1 of 4 at a.ts:3:1: why",
   );
+});
+
+Deno.test("collectives: the local engine knows no bool but 0 and 1: a sum is whether one is true, a product whether all are", () => {
+  const rows = [[1, 1, 0, 0], [1, 0, 1, 0]], js = getDevice("JS"), local = new LocalCommunicator(2);
+  for (
+    const [op, want] of [["sum", [1, 1, 1, 0]], ["prod", [1, 0, 0, 0]], ["max", [1, 1, 1, 0]], ["min", [
+      1,
+      0,
+      0,
+      0,
+    ]]] as const
+  ) {
+    const from = rows.map((row) => new Buffer(js, dtypes.bool, 4).copyIn(Uint8Array.from(row)));
+    const to = rows.map(() => new Buffer(js, dtypes.bool, 4));
+    local.start({ kind: "allReduce", op }, from, to).wait();
+    for (const b of to) assert.deepEqual([...b.copyOut(new Uint8Array(4))], want, op);
+  }
 });
