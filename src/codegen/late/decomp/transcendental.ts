@@ -37,7 +37,7 @@ function nearest(x: UOp): UOp {
   return x.add(x.lt(0).where(x.constLike(-0.5), x.constLike(0.5))).cast(dtypes.int32.vec(x.dtype.count));
 }
 
-/** 2^k as `d` for an int32 in the range of normal exponents. */
+/** 2^k as `d` for an int32 in the range of normal exponents; 0 for the one below. */
 function powerOfTwo(k: UOp, d: DType): UOp {
   if (d.bits === 64) return k.add(1023).cast(intLike(d)).shl(52).bitcast(d);
   return k.add(127).shl(23).bitcast(d);
@@ -67,10 +67,14 @@ const EXP2_F64 = [
   2.5729324177362305e-11,
 ];
 
-/** 2^x: the nearest integer goes to the exponent in two steps, so that denormals round once. */
+/**
+ * 2^x: the nearest integer goes to the exponent in two steps, so that denormals round once. What is least is twice the
+ * exponent of 0, so that minus infinity gives a product with 0: one that is too small to be normal takes 100 cycles and
+ * more on some processors.
+ */
 export function exp2(x: UOp): UOp {
   const d = x.dtype, wide = d.bits === 64;
-  const hi = wide ? 1025 : 129, lo = wide ? -1076 : -151;
+  const hi = wide ? 1025 : 129, lo = wide ? -2046 : -254;
   const below = x.lt(hi).where(x, x.constLike(hi)); // also for NaN
   const c = below.lt(lo).where(x.constLike(lo), below);
   const n = nearest(c);
@@ -88,7 +92,7 @@ const LN2_F32 = [0.693359375, -2.12194440e-4], LN2_F64 = [6.93145751953125e-1, 1
 export function exp(y: UOp): UOp {
   const d = y.dtype, wide = d.bits === 64;
   const [high, low] = wide ? LN2_F64 : LN2_F32;
-  const hi = wide ? 710.5 : 89.5, lo = wide ? -746 : -104.5;
+  const hi = wide ? 710.5 : 89.5, lo = wide ? -1418 : -176; // exponents of -2046 and -254
   const below = y.lt(hi).where(y, y.constLike(hi)); // also for NaN
   const c = below.lt(lo).where(y.constLike(lo), below);
   const log2e = wide ? Math.LOG2E : Math.fround(Math.LOG2E);

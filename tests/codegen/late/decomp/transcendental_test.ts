@@ -1,10 +1,11 @@
 import { assert, assertEquals } from "@std/assert";
-import { sin } from "../../../../src/codegen/late/decomp/transcendental.ts";
+import { exp, exp2, sin } from "../../../../src/codegen/late/decomp/transcendental.ts";
 import { type DType, dtypes } from "../../../../src/dtype/dtype.ts";
-import { AxisKind } from "../../../../src/uop/core/args.ts";
+import { AxisKind, type ConstValue } from "../../../../src/uop/core/args.ts";
 import { Ops } from "../../../../src/uop/core/ops.ts";
 import {
   index,
+  int,
   load,
   param,
   range,
@@ -15,6 +16,7 @@ import {
   uop,
   variable,
 } from "../../../../src/uop/core/uop.ts";
+import { evalOp } from "../../../../src/uop/algebra/eval.ts";
 import { compile, opts, run } from "../../harness.ts";
 import { Random } from "../../../support/random.ts";
 
@@ -135,3 +137,22 @@ Deno.test("functions: a bounded sine needs no reduction of large values, in what
   assertEquals(size(uop(Ops.NEG, f, [x])), size(x.mul(-1)));
   assert(size(load(index(param(1, f, 8), range(8, 0, AxisKind.LOOP)))) > bounded);
 });
+
+for (const [dtype, least, far] of [[dtypes.float32, 2 ** -126, 300], [dtypes.float64, 2 ** -1022, 2200]] as const) {
+  for (const [name, f] of [["exp", exp], ["exp2", exp2]] as const) {
+    Deno.test(`transcendental: ${name} in ${dtype.name} of what is far below makes no number that is too small to be normal`, () => {
+      for (const at of [-Infinity, -1e30, -far]) {
+        const x = load(index(param(0, dtype, 1), int(0))), made = f(x), values = new Map<UOp, ConstValue>([[x, at]]);
+        for (const u of toposort([made], (v) => v !== x)) {
+          if (u === x) continue;
+          const of = u.src.map((s) => values.get(s)!);
+          const value = u.op === Ops.CONST ? u.value : evalOp(u.op, u.dtype, u.src[0].dtype, of)!;
+          values.set(u, value);
+          const isExact = !u.dtype.isFloat || (u.op === Ops.MUL && of.includes(0));
+          assert(isExact || value === 0 && u.op !== Ops.MUL || Math.abs(Number(value)) >= least, `${value} at ${at}`);
+        }
+        assertEquals(values.get(made), 0);
+      }
+    });
+  }
+}
