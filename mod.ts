@@ -21,10 +21,13 @@ import { registerBackend } from "./src/device/device.ts";
 import { setEngine } from "./src/engine/front/engine.ts";
 import { wholeEngine } from "./src/engine/whole_engine.ts";
 import { isWatched } from "./src/helpers/env.ts";
+import { setJitCalls } from "./src/tensor/jit/jit.ts";
+import { Jit } from "./src/tensor/jit/jit_calls.ts";
 
 const backends = [clangBackend, wasmBackend, jsBackend, nullBackend, diskBackend, webgpuBackend, cudaBackend];
 for (const backend of backends) registerBackend(backend);
 setEngine(wholeEngine);
+setJitCalls((fn, options) => new Jit(fn, options));
 // what watches whole programs is loaded where it is asked for, and is no part of bundles
 if (isWatched()) await (await import(new URL("src/story/watch.ts", import.meta.url).href)).startWatching();
 
@@ -86,4 +89,4 @@ export type {
 export type * from "./src/tensor/types.ts";
 export { Variable } from "./src/tensor/variable.ts";
 export { type View, viewOf } from "./src/tensor/handle/view_of.ts";
-export { record } from "./src/uop/rewrite/rewrite.ts";
+export { record } from "./src/uop/rewrite/record.ts";

@@ -20,11 +20,23 @@ const LEVELS: readonly (readonly [string, string])[] = [
   ["6", "every rewrite: pass, rule, from, to"],
 ];
 
+const TABLE = new URL("../src/helpers/env.ts", import.meta.url);
+let source: string | undefined;
+
+/** What stands above a variable in the table, as the end of a sentence. @throws {Error} where nothing does */
+export function meaningOf(name: string): string {
+  source ??= Deno.readTextFileSync(TABLE);
+  const m = new RegExp(`\\/\\*\\*((?:(?!\\*\\/)[^])*)\\.\\s*\\*\\/\\s+${name}: \\{`).exec(source);
+  if (m === null) throw new Error(`${name} has no comment in src/helpers/env.ts that ends with a full stop`);
+  const text = m[1].replace(/\s*\n\s*\* ?/g, " ").trim();
+  return text[0].toLowerCase() + text.slice(1);
+}
+
 /** The text of docs/env.md, before `deno fmt` wraps its lines. */
 export function envDocs(): string {
   const rows = Object.entries(CONTEXT_VARS).map(([name, v]) => {
     const value = v.value === "" ? "" : ` (\`${v.value}\`)`;
-    return `- **\`${name}\`**${value}: ${v.doc}${"early" in v ? "; read when a device opens" : ""}.`;
+    return `- **\`${name}\`**${value}: ${meaningOf(name)}${"early" in v ? "; read when a device opens" : ""}.`;
   });
   return `# Context variables
 

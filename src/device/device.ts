@@ -171,10 +171,25 @@ export function canonicalize(name: string): string {
 export function findOpen(canonical: string): Device | undefined {
   return opened.get(canonical);
 }
+/** Several devices as one (group.ts). */
+export interface GroupDevice extends Device {
+  readonly members: readonly Device[];
+  /** Those of its mesh that the members are. */
+  readonly ranks: readonly number[];
+}
 /** Adds a device that no backend opens: a group of others, named by the first of them up to a comma or "@". */
-export function noteGroup(device: Device): void {
+export function noteGroup(device: GroupDevice): void {
   opened.set(device.name, device);
   groups.add(device.name);
+}
+/** The group of that name; undefined for a device of its own. */
+export function findGroup(name: string): GroupDevice | undefined {
+  return groups.has(name) ? opened.get(name) as GroupDevice : undefined;
+}
+/** How an error tells to bring tensors of two devices together: on the one that is several, where there is one. */
+export function togetherText(p: string, q: string): string {
+  const home = findGroup(p) === undefined && findGroup(q) !== undefined ? q : p, move = `move one with .to("${home}")`;
+  return findGroup(home) === undefined ? move : `${move}, or divide it with .shard(mesh, ...)`;
 }
 
 /** As {@linkcode canonicalize}, for the name of a device that exists, open or not. @throws {DeviceError} */

@@ -9,7 +9,7 @@ import type { LinearProgram, Renderer } from "../renderer/renderer.ts";
 import { DeviceError } from "../helpers/errors.ts";
 import { type Allocator, type Block, LruAllocator } from "./allocator.ts";
 import { Buffer } from "./buffer.ts";
-import { canonicalize, type Device, findOpen, getDevice, noteGroup } from "./device.ts";
+import { canonicalize, type Device, findGroup, getDevice, type GroupDevice, noteGroup } from "./device.ts";
 import type { Compiler, Graph, Launch, Program } from "./program.ts";
 import { dtypes } from "../dtype/dtype.ts";
 
@@ -108,7 +108,7 @@ class GroupGraph implements Graph {
 }
 
 /** Several devices as one. */
-export class DeviceGroup implements Device {
+export class DeviceGroup implements GroupDevice {
   readonly allocator: LruAllocator;
   readonly renderer: Renderer;
   readonly compiler: Compiler;
@@ -144,7 +144,7 @@ export class DeviceGroup implements Device {
 }
 
 /** The device that is a group of `names`, opened if need be. @throws {DeviceError} for one listed twice, or of another backend */
-export function groupOf(names: readonly string[]): DeviceGroup {
+export function groupOf(names: readonly string[]): GroupDevice {
   if (names.length === 0) {
     throw new DeviceError("use devices together", {
       device: "",
@@ -153,8 +153,8 @@ export function groupOf(names: readonly string[]): DeviceGroup {
   }
   // a group of one is not the device itself
   const own = names.map(canonicalize), name = own.length === 1 ? `${own[0]}@1` : own.join(",");
-  const known = findOpen(name);
-  if (known instanceof DeviceGroup) return known;
+  const known = findGroup(name);
+  if (known !== undefined) return known;
   const action = `use devices ${own.join(", ")} together`;
   const twice = own.find((n, i) => own.indexOf(n) !== i);
   if (twice !== undefined) throw new DeviceError(action, { device: twice, reason: `${twice} is listed twice` });
@@ -178,7 +178,7 @@ export const processes: {
 };
 
 /** The device of a mesh whose ranks are processes: the one of this process, under a name that is the same on all ranks. */
-export function processGroup(): DeviceGroup | undefined {
+export function processGroup(): GroupDevice | undefined {
   const { place } = processes;
   if (place === undefined) return undefined;
   const name = `${place.device.replace(/:.*/, "")}@ranks`, known = findGroup(name);
@@ -186,16 +186,4 @@ export function processGroup(): DeviceGroup | undefined {
   const group = new DeviceGroup(name, [getDevice(place.device)], [place.rank]);
   noteGroup(group);
   return group;
-}
-
-/** The group of that name; undefined for a device of its own. */
-export function findGroup(name: string): DeviceGroup | undefined {
-  const known = findOpen(name);
-  return known instanceof DeviceGroup ? known : undefined;
-}
-
-/** How an error tells to bring tensors of two devices together: on the one that is several, where there is one. */
-export function togetherText(p: string, q: string): string {
-  const home = findGroup(p) === undefined && findGroup(q) !== undefined ? q : p, move = `move one with .to("${home}")`;
-  return findGroup(home) === undefined ? move : `${move}, or divide it with .shard(mesh, ...)`;
 }

@@ -8,11 +8,11 @@ import { ArgumentError } from "../helpers/errors.ts";
 import { prod, rangeOf } from "../helpers/math.ts";
 import { checkOptions, describe } from "../helpers/options.ts";
 import { Storage } from "../uop/core/args.ts";
-import { MeshShape, sizesText } from "../uop/core/sharding.ts";
+import { meshes, MeshShape, sizesText } from "../uop/core/sharding.ts";
 import { bufferNode, type UOp } from "../uop/core/uop.ts";
 import { attachBuffer, Buffer } from "./buffer.ts";
-import { defaultDevice, type DeviceName } from "./device.ts";
-import { type DeviceGroup, findGroup, groupOf, partsOfBuffer, processes, processGroup } from "./group.ts";
+import { defaultDevice, type DeviceName, findGroup, type GroupDevice } from "./device.ts";
+import { groupOf, partsOfBuffer, processes, processGroup } from "./group.ts";
 
 /** Options of {@linkcode Mesh.of}. */
 export interface MeshOptions {
@@ -24,9 +24,6 @@ export interface MeshOptions {
 }
 
 const action = "make a mesh";
-
-/** Whether there is a mesh: while there is none, no graph is looked at for shards. */
-export const meshes: { count: number } = { count: 0 };
 
 /**
  * Devices as a grid with named axes: tensors are divided along them.
@@ -76,7 +73,7 @@ export class Mesh extends MeshShape {
   /** The devices of this process, by rank. */
   readonly devices: readonly string[];
 
-  private constructor(names: readonly string[], sizes: readonly number[], group: DeviceGroup) {
+  private constructor(names: readonly string[], sizes: readonly number[], group: GroupDevice) {
     super(names, sizes, group.name);
     this.devices = group.members.map((d) => d.name);
     meshes.count++;
@@ -88,7 +85,7 @@ export class Mesh extends MeshShape {
 }
 
 /** The group, where axes are as many as there are processes. @throws {ArgumentError} */
-function ofProcesses(group: DeviceGroup, names: readonly string[], sizes: readonly number[]): DeviceGroup {
+function ofProcesses(group: GroupDevice, names: readonly string[], sizes: readonly number[]): GroupDevice {
   const { size } = processes.place!;
   if (prod(sizes) === size) return group;
   throw new ArgumentError(action, {

@@ -8,11 +8,11 @@ import type { Collective, Communicator, ReduceOp } from "../collectives/communic
 import { world } from "../collectives/engines.ts";
 import { LocalCommunicator } from "../collectives/local.ts";
 import type { Buffer } from "../device/buffer.ts";
-import { findGroup, partsOfBuffer } from "../device/group.ts";
+import { findGroup } from "../device/device.ts";
+import { partsOfBuffer } from "../device/group.ts";
 import { floorMod, rangeOf } from "../helpers/math.ts";
-import { meshes } from "../device/mesh.ts";
 import { Ops } from "../uop/core/ops.ts";
-import type { CollectiveArg, MeshShape } from "../uop/core/sharding.ts";
+import { type CollectiveArg, meshes, type MeshShape } from "../uop/core/sharding.ts";
 import { copyBuffer } from "./copy_buffer.ts";
 import { CollectiveStep, type ExecItem } from "./front/runners.ts";
 import { GlobalCounters } from "./stats.ts";

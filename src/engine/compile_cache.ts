@@ -17,7 +17,7 @@ import { printUOp } from "../uop/core/print.ts";
 import type { Work } from "../uop/core/recording.ts";
 import { specKernel, specLinear, verify } from "../uop/core/spec.ts";
 import type { UOp } from "../uop/core/uop.ts";
-import { passTimes, runWork } from "../uop/rewrite/rewrite.ts";
+import { passTimes, runWork } from "../uop/rewrite/record.ts";
 import { debugCompile, debugRewrites, passSharesText } from "./debug.ts";
 import { countText, debugPrint, forgotten } from "./front/listening.ts";
 import { tellingProgress } from "./progress.ts";

@@ -15,7 +15,7 @@ import { exprText, listText, printTree } from "../uop/core/print.ts";
 import type { PassRecord } from "../uop/core/recording.ts";
 import type { UOp } from "../uop/core/uop.ts";
 import { matchStats } from "../uop/rewrite/matcher.ts";
-import { isRecording, passTimes, record } from "../uop/rewrite/rewrite.ts";
+import { isRecording, passTimes, record } from "../uop/rewrite/record.ts";
 import { countText, debugPrint } from "./front/listening.ts";
 import { rooflineOf } from "./roofline.ts";
 import { GlobalCounters } from "./stats.ts";

@@ -16,7 +16,7 @@ import { besideOf } from "../uop/graph/beside.ts";
 import { bare } from "../uop/graph/complex.ts";
 import { resolve, writeOf } from "../uop/graph/resolve.ts";
 import { memoryOf } from "../uop/graph/writes.ts";
-import { passTimes } from "../uop/rewrite/rewrite.ts";
+import { passTimes } from "../uop/rewrite/record.ts";
 import { debugRewrites, debugSchedule, watchStats } from "./debug.ts";
 import { runAgreed } from "./collective.ts";
 import { execItems, runItems } from "./exec.ts";

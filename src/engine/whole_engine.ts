@@ -4,8 +4,12 @@
  * @module
  */
 import { compileKernels } from "./compile_cache.ts";
+import { groupOf } from "../device/group.ts";
+import { Mesh } from "../device/mesh.ts";
+import { checkShards, shardingOf } from "../schedule/multi/lower_shards.ts";
 import { simplify } from "../uop/algebra/symbolic.ts";
 import { copyBuffer } from "./copy_buffer.ts";
+import { checkKernel, fitsTensor } from "../codegen/opt/kernel_check.ts";
 import type { Engine } from "./front/engine.ts";
 import { realizeNodes, realizeUnheard, scheduleItems } from "./realize_nodes.ts";
 import { Replay } from "./replay.ts";
@@ -19,6 +23,12 @@ export const wholeEngine: Engine = {
   compileKernels,
   copyBuffer,
   simplify,
+  checkShards,
+  shardingOf,
+  groupOf,
+  makeMesh: (axes, options) => Mesh.of(axes, options),
+  checkKernel,
+  fitsTensor,
   makeReplay: (recording, spec) => new Replay(recording, spec),
   selfTest,
   selfTestAsync,

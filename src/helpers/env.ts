@@ -11,158 +11,148 @@ import { checkFunction, describe, isPlain } from "./options.ts";
 import { spans } from "./spans.ts";
 
 /**
- * Every context variable: default and meaning. A number default makes it numeric. `early` marks those that are read once,
- * when a device opens. docs/env.md is made of this table: `deno run -A bench/env_docs.ts`.
+ * Every context variable and its default. A number as that makes it numeric. `early` marks those that are read once,
+ * when a device opens. docs/env.md is made of this table and what stands above its rows: `deno run -A bench/env_docs.ts`.
  */
 export const CONTEXT_VARS = {
-  DEV: { value: "", doc: "the default device by name, as CLANG or CUDA:1; empty for the best that is available" },
-  DEBUG: {
-    value: 0,
-    doc:
-      "how much to print on standard error, each level with those before it: 1 devices as they open, schedules, compiling and captures; 2 a line for each kernel and copy as it ends, and which passes took the time of compiling; 3 applied opts and buffers; 4 the kernel AST as a tree and the generated source; 5 the linear UOps; 6 every rewrite",
-  },
-  PROGRESS: { value: 1, doc: "0 writes no line on a terminal while compiling takes more than a second" },
-  NO_COLOR: { value: 0, doc: "1 prints without colors (on a terminal; elsewhere there are none)" },
-  TRACEMETA: {
-    value: 0,
-    doc: "1 records the user's line with each operation; DEBUG >= 2, DEBUG_MEMORY and `record` do so too",
-  },
-  DEBUG_MEMORY: {
-    value: 0,
-    doc:
-      "1 records the line that made each tensor, lists the tensors in Device.memory(), and prints those that are left when the process ends",
-  },
-  TRAINING: { value: 0, doc: "1 inside Tensor.train: dropout drops, batch normalization uses the batch" },
-  GRAD: { value: 1, doc: "0 inside Tensor.noGrad: what is computed there is a constant to gradients" },
-  DEFAULT_INT: { value: "int32", doc: "dtype of integers without one, where they fit" },
-  DEFAULT_FLOAT: { value: "float32", doc: "dtype of floating-point values without one" },
-  WINO: { value: 0, doc: "1 convolves with 3x3 kernels and stride 1 by Winograd's algorithm" },
-  JIT: { value: 1, doc: "0 makes jit() call the function each time; 2 captures, but replays kernel by kernel" },
-  JIT_CHECK: { value: 0, doc: "1 calls the function beside each replay of jit(), and throws where a bit differs" },
-  BEAM: {
-    value: 0,
-    doc:
-      "above 0 finds the opts of each kernel by measuring 8 times so many candidates beside the chosen ones, once for each kernel and device: what was found is kept in the cache folder (see `tune`)",
-  },
-  NOOPT: { value: 0, doc: "1 turns all kernel optimizations off" },
-  FUSE: {
-    value: 1,
-    doc:
-      "0 gives each operation as written kernels of its own, by the lines that TRACEMETA=1 records; without, each op",
-  },
-  SCACHE: { value: 1, doc: "0 turns the schedule cache off" },
-  NO_MEMORY_PLANNER: { value: 0, doc: "1 gives each intermediate of a schedule its own buffer" },
-  MAX_KERNEL_BUFFERS: { value: 0, doc: "the most buffers a kernel may take, 0 for what the device allows" },
-  LRU: { value: 1, doc: "0 gives freed memory back to the device at once instead of keeping it for reuse" },
-  RING: {
-    value: 1,
-    doc:
-      "how devices of one process add up shards: 1 reduces more than 256,000 elements of more than two devices as a ring does, 2 all, 0 none",
-  },
-  ALL2ALL: {
-    value: 0,
-    doc: "1 has each device reduce a part of more than 256,000 elements in the order of devices, 2 of all; before RING",
-  },
-  MAX_BUFFER_SIZE: {
-    value: 0,
-    doc: "the most bytes of one buffer, beyond which OutOfMemoryError is thrown; 0 for any",
-  },
-  MAX_MEMORY: { value: 0, doc: "the most bytes a device may hold, beyond which OutOfMemoryError is thrown; 0 for any" },
-  ALLOW_DEVICE_USAGE: { value: 1, doc: "0 makes opening a device an error" },
-  SPEC: {
-    value: 0,
-    doc:
-      "1 checks that each stage of a kernel has only the UOps that it may have; CLANG then opens with memory that ends at pages without access, so that reads and writes behind a buffer end the process",
-  },
-  VALIDATE_WITH_JS: { value: 0, doc: "1 runs each kernel also on the JS interpreter, and throws where results differ" },
-  TRACK_MATCH_STATS: {
-    value: 0,
-    doc:
-      "1 counts tries, hits and time of each rewrite rule and the time of passes, and prints them when the process ends",
-  },
-  VIZ: {
-    value: "",
-    doc:
-      "1 records the program and serves a page that shows it on 127.0.0.1, a number above 1 on that port, while the program runs and, at a terminal, until Ctrl+C; page.html and recording.json write a file when it ends; read when the library loads (see watching.md)",
-  },
-  GRAPH: {
-    value: "",
-    doc:
-      "1 writes the graph and the steps of each schedule to the folder graph as SVG and DOT; another value is the name of the folder; read when the library loads",
-  },
-  SAVE_SCHEDULE: {
-    value: "",
-    doc:
-      "1 writes all schedules of the program to schedule.json when it ends; another value is the name of that file; read when the library loads",
-  },
-  CAPTURE_KERNELS: {
-    value: "",
-    doc:
-      "1 writes the AST, opts and source of each kernel to kernels.json when the program ends, which `deno task replay` compiles again; another value is the name of that file; read when the library loads",
-  },
-  PROFILE: {
-    value: "",
-    doc:
-      "1 tells when the program ends where its time went, and writes profile.pftrace, which https://ui.perfetto.dev opens; another value is the name of that file; read when the library loads (see watching.md)",
-  },
-  PROFILE_COUNTERS: {
-    value: 0,
-    doc:
-      "1 has PROFILE read cycles, instructions, cache misses and page faults of each thread of CLANG, where Linux allows it",
-  },
-  THREADS: { value: 0, early: true, doc: "threads of the CPU devices, 0 for one a core" },
-  CACHEDIR: {
-    value: "",
-    early: true,
-    doc: "where compiled kernels are kept; empty for $XDG_CACHE_HOME/dinograd or ~/.cache/dinograd",
-  },
-  CACHE_SIZE: {
-    value: 1024,
-    early: true,
-    doc: "the most megabytes of compiled kernels in a cache folder; those not used for longest go first. 0 for any",
-  },
-  WEBGPU_LIMITS: {
-    value: "",
-    early: true,
-    doc: "empty raises WEBGPU's limits to the adapter's, default does not; maxBufferSize=65536 and its like lower one",
-  },
-  WEBGPU_OPENGL: {
-    value: 0,
-    early: true,
-    doc: "1 lets WEBGPU open on an adapter of OpenGL, where there is no other; they are refused otherwise",
-  },
-  CC: { value: "", early: true, doc: "the C compiler of CLANG; empty for the newest clang, else gcc or cc" },
-  ALLOW_TF32: {
-    value: 0,
-    early: true,
-    doc: "1 lets matrix units of CUDA multiply float32 with 10 bits of mantissa",
-  },
-  PTX: { value: 0, early: true, doc: "1 renders PTX on CUDA, which the driver assembles; NVRTC is then not opened" },
-  DIST_TIMEOUT: {
-    value: 600_000,
-    doc:
-      "milliseconds that a process of a distributed program waits for the others; past them a CollectiveError tells who is where",
-  },
-  MPI_PATH: {
-    value: "",
-    early: true,
-    doc: "the MPI library; empty for that of the launcher, where it usually is",
-  },
-  NCCL_PATH: {
-    value: "",
-    early: true,
-    doc: "the NCCL library (libnccl.so.2); empty to look for it where it usually is",
-  },
-  NVRTC_PATH: {
-    value: "",
-    early: true,
-    doc: "the NVRTC library of CUDA, or its folder; empty to look for it where it usually is",
-  },
-  CUDA_DRIVER_PATH: {
-    value: "",
-    early: true,
-    doc: "the driver library of CUDA (libcuda.so.1); empty to look for it where it usually is",
-  },
+  /** The default device by name, as CLANG or CUDA:1; empty for the best that is available. */
+  DEV: { value: "" },
+  /**
+   * How much to print on standard error, each level with those before it: 1 devices as they open, schedules, compiling
+   * and captures; 2 a line for each kernel and copy as it ends, and which passes took the time of compiling; 3 applied
+   * opts and buffers; 4 the kernel AST as a tree and the generated source; 5 the linear UOps; 6 every rewrite.
+   */
+  DEBUG: { value: 0 },
+  /** 0 writes no line on a terminal while compiling takes more than a second. */
+  PROGRESS: { value: 1 },
+  /** 1 prints without colors (on a terminal; elsewhere there are none). */
+  NO_COLOR: { value: 0 },
+  /** 1 records the user's line with each operation; DEBUG >= 2, DEBUG_MEMORY and `record` do so too. */
+  TRACEMETA: { value: 0 },
+  /**
+   * 1 records the line that made each tensor, lists the tensors in Device.memory(), and prints those that are left
+   * when the process ends.
+   */
+  DEBUG_MEMORY: { value: 0 },
+  /** 1 inside Tensor.train: dropout drops, batch normalization uses the batch. */
+  TRAINING: { value: 0 },
+  /** 0 inside Tensor.noGrad: what is computed there is a constant to gradients. */
+  GRAD: { value: 1 },
+  /** Dtype of integers without one, where they fit. */
+  DEFAULT_INT: { value: "int32" },
+  /** Dtype of floating-point values without one. */
+  DEFAULT_FLOAT: { value: "float32" },
+  /** 1 convolves with 3x3 kernels and stride 1 by Winograd's algorithm. */
+  WINO: { value: 0 },
+  /** 0 makes jit() call the function each time; 2 captures, but replays kernel by kernel. */
+  JIT: { value: 1 },
+  /** 1 calls the function beside each replay of jit(), and throws where a bit differs. */
+  JIT_CHECK: { value: 0 },
+  /**
+   * Above 0 finds the opts of each kernel by measuring 8 times so many candidates beside the chosen ones, once for
+   * each kernel and device: what was found is kept in the cache folder (see `tune`).
+   */
+  BEAM: { value: 0 },
+  /** 1 turns all kernel optimizations off. */
+  NOOPT: { value: 0 },
+  /**
+   * 0 gives each operation as written kernels of its own, by the lines that TRACEMETA=1 records; without, each op.
+   */
+  FUSE: { value: 1 },
+  /** 0 turns the schedule cache off. */
+  SCACHE: { value: 1 },
+  /** 1 gives each intermediate of a schedule its own buffer. */
+  NO_MEMORY_PLANNER: { value: 0 },
+  /** The most buffers a kernel may take, 0 for what the device allows. */
+  MAX_KERNEL_BUFFERS: { value: 0 },
+  /** 0 gives freed memory back to the device at once instead of keeping it for reuse. */
+  LRU: { value: 1 },
+  /**
+   * How devices of one process add up shards: 1 reduces more than 256,000 elements of more than two devices as a ring
+   * does, 2 all, 0 none.
+   */
+  RING: { value: 1 },
+  /**
+   * 1 has each device reduce a part of more than 256,000 elements in the order of devices, 2 of all; before RING.
+   */
+  ALL2ALL: { value: 0 },
+  /** The most bytes of one buffer, beyond which OutOfMemoryError is thrown; 0 for any. */
+  MAX_BUFFER_SIZE: { value: 0 },
+  /** The most bytes a device may hold, beyond which OutOfMemoryError is thrown; 0 for any. */
+  MAX_MEMORY: { value: 0 },
+  /** 0 makes opening a device an error. */
+  ALLOW_DEVICE_USAGE: { value: 1 },
+  /**
+   * 1 checks that each stage of a kernel has only the UOps that it may have; CLANG then opens with memory that ends at
+   * pages without access, so that reads and writes behind a buffer end the process.
+   */
+  SPEC: { value: 0 },
+  /** 1 runs each kernel also on the JS interpreter, and throws where results differ. */
+  VALIDATE_WITH_JS: { value: 0 },
+  /**
+   * 1 counts tries, hits and time of each rewrite rule and the time of passes, and prints them when the process ends.
+   */
+  TRACK_MATCH_STATS: { value: 0 },
+  /**
+   * 1 records the program and serves a page that shows it on 127.0.0.1, a number above 1 on that port, while the
+   * program runs and, at a terminal, until Ctrl+C; page.html and recording.json write a file when it ends; read when
+   * the library loads (see watching.md).
+   */
+  VIZ: { value: "" },
+  /**
+   * 1 writes the graph and the steps of each schedule to the folder graph as SVG and DOT; another value is the name of
+   * the folder; read when the library loads.
+   */
+  GRAPH: { value: "" },
+  /**
+   * 1 writes all schedules of the program to schedule.json when it ends; another value is the name of that file; read
+   * when the library loads.
+   */
+  SAVE_SCHEDULE: { value: "" },
+  /**
+   * 1 writes the AST, opts and source of each kernel to kernels.json when the program ends, which `deno task replay`
+   * compiles again; another value is the name of that file; read when the library loads.
+   */
+  CAPTURE_KERNELS: { value: "" },
+  /**
+   * 1 tells when the program ends where its time went, and writes profile.pftrace, which https://ui.perfetto.dev
+   * opens; another value is the name of that file; read when the library loads (see watching.md).
+   */
+  PROFILE: { value: "" },
+  /**
+   * 1 has PROFILE read cycles, instructions, cache misses and page faults of each thread of CLANG, where Linux allows
+   * it.
+   */
+  PROFILE_COUNTERS: { value: 0 },
+  /** Threads of the CPU devices, 0 for one a core. */
+  THREADS: { value: 0, early: true },
+  /** Where compiled kernels are kept; empty for $XDG_CACHE_HOME/dinograd or ~/.cache/dinograd. */
+  CACHEDIR: { value: "", early: true },
+  /** The most megabytes of compiled kernels in a cache folder; those not used for longest go first. 0 for any. */
+  CACHE_SIZE: { value: 1024, early: true },
+  /** Empty raises WEBGPU's limits to the adapter's, default does not; maxBufferSize=65536 and its like lower one. */
+  WEBGPU_LIMITS: { value: "", early: true },
+  /** 1 lets WEBGPU open on an adapter of OpenGL, where there is no other; they are refused otherwise. */
+  WEBGPU_OPENGL: { value: 0, early: true },
+  /** The C compiler of CLANG; empty for the newest clang, else gcc or cc. */
+  CC: { value: "", early: true },
+  /** 1 lets matrix units of CUDA multiply float32 with 10 bits of mantissa. */
+  ALLOW_TF32: { value: 0, early: true },
+  /** 1 renders PTX on CUDA, which the driver assembles; NVRTC is then not opened. */
+  PTX: { value: 0, early: true },
+  /**
+   * Milliseconds that a process of a distributed program waits for the others; past them a CollectiveError tells who
+   * is where.
+   */
+  DIST_TIMEOUT: { value: 600_000 },
+  /** The MPI library; empty for that of the launcher, where it usually is. */
+  MPI_PATH: { value: "", early: true },
+  /** The NCCL library (libnccl.so.2); empty to look for it where it usually is. */
+  NCCL_PATH: { value: "", early: true },
+  /** The NVRTC library of CUDA, or its folder; empty to look for it where it usually is. */
+  NVRTC_PATH: { value: "", early: true },
+  /** The driver library of CUDA (libcuda.so.1); empty to look for it where it usually is. */
+  CUDA_DRIVER_PATH: { value: "", early: true },
 } as const;
 
 /** The name of a context variable. */

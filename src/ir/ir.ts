@@ -48,11 +48,11 @@ export { type DType, type DTypeKind, type DTypeName, type DTypes, dtypes } from 
 // ---- patterns, rules, rewriting
 
 export { type Captures, PatternMatcher, type Rule, rule } from "../uop/rewrite/matcher.ts";
+export { record } from "../uop/rewrite/record.ts";
 export {
   graphRewrite,
   graphRewriteMap,
   type Pass,
-  record,
   type RewriteOptions,
   runPasses,
   substitute,

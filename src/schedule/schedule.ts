@@ -5,8 +5,7 @@
  * @module
  */
 import { attachBuffer, Buffer, bufferOf } from "../device/buffer.ts";
-import { defaultDevice, getDevice } from "../device/device.ts";
-import { togetherText } from "../device/group.ts";
+import { defaultDevice, getDevice, togetherText } from "../device/device.ts";
 import { noteBecame, pendingScopes } from "../device/scopes.ts";
 import { dtypes } from "../dtype/dtype.ts";
 import { envNumber, wantsLines } from "../helpers/env.ts";
@@ -19,7 +18,7 @@ import { opName, Ops } from "../uop/core/ops.ts";
 import { deviceOf, movedToDevice, shapeOf } from "../uop/core/shape.ts";
 import { specTensor, verify } from "../uop/core/spec.ts";
 import { bufferNode, int, sink, type UOp, uop, variable } from "../uop/core/uop.ts";
-import { runWork } from "../uop/rewrite/rewrite.ts";
+import { runWork } from "../uop/rewrite/record.ts";
 import { rebuildAll } from "../uop/rewrite/walk.ts";
 import { extentsOf, isBoundNode, window, withExtents } from "../uop/graph/extent.ts";
 import { latest, resolve, unshaped } from "../uop/graph/resolve.ts";

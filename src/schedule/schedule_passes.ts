@@ -16,7 +16,7 @@ import { Ops } from "../uop/core/ops.ts";
 import { deviceOf } from "../uop/core/shape.ts";
 import { type Spec, specKernel, specTensor, verify } from "../uop/core/spec.ts";
 import { mayHave, sink, toposort, type UOp } from "../uop/core/uop.ts";
-import { note, noteChange, runPass } from "../uop/rewrite/rewrite.ts";
+import { note, noteChange, runPass } from "../uop/rewrite/record.ts";
 import { rebuildAll } from "../uop/rewrite/walk.ts";
 import { foldTensorGraph, uniformOf } from "./fuse/fold_tensors.ts";
 import { resultsAsWritten } from "./fuse/apart.ts";

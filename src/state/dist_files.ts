@@ -8,7 +8,7 @@
 import { ArgumentError, FormatError, ShapeError } from "../helpers/errors.ts";
 import { sameArray } from "../helpers/math.ts";
 import { describe } from "../helpers/options.ts";
-import { checkShards } from "../schedule/multi/lower_shards.ts";
+import { checkShards } from "../engine/front/engine.ts";
 import { Tensor } from "../tensor/tensor.ts";
 import { shardSize } from "../uop/core/sharding.ts";
 import { bare } from "../uop/graph/complex.ts";

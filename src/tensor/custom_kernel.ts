@@ -5,20 +5,18 @@
  *
  * @module
  */
-import { KernelInfo } from "../codegen/opt/opt.ts";
 import { dtypes } from "../dtype/dtype.ts";
-import { ArgumentError, IndexError } from "../helpers/errors.ts";
+import { checkKernel } from "../engine/front/engine.ts";
+import { ArgumentError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
 import { checkFunction, checkInteger, checkOptions, describe } from "../helpers/options.ts";
 import { Site } from "../helpers/stack.ts";
-import { linearMax, linearMin, linearOf } from "../uop/algebra/linear_form.ts";
-import { argOf, AxisKind } from "../uop/core/args.ts";
+import { AxisKind } from "../uop/core/args.ts";
 import { reshape } from "../uop/core/build_movement.ts";
 import { opCarrier, reduce } from "../uop/core/carrier.ts";
 import { CustomArg } from "../uop/core/custom_arg.ts";
 import { Ops } from "../uop/core/ops.ts";
-import { specKernel, verify } from "../uop/core/spec.ts";
-import { index, load, param, range, sink, store, toposort, UOp, uop } from "../uop/core/uop.ts";
+import { index, load, param, range, sink, store, UOp, uop } from "../uop/core/uop.ts";
 import { noteWrite } from "../uop/graph/writes.ts";
 import type { CallTensor } from "./gradients/call.ts";
 import { TensorBase } from "./handle/base.ts";
@@ -147,7 +145,7 @@ export abstract class CustomTensor extends TensorBase {
     const arg = new CustomArg(
       isText
         ? sink(params, textArg(action, fxn, this.device, params.length))
-        : checked(action, built(action, fxn, params), params),
+        : checkKernel(action, built(action, fxn, params), params),
     );
     const nodes = tensors.map((t, slot) => {
       const u = arg.written.includes(slot) ? t.uop : cutHere(t.uop), base = below(u);
@@ -178,23 +176,6 @@ export abstract class CustomTensor extends TensorBase {
   }
 }
 
-/**
- * Positions that are sums of loops, without a gate, take their least and greatest values: those must lie in the buffer.
- * Of others SPEC=1 and JS know when the kernel runs.
- *
- * @throws {IndexError}
- */
-function checkPosition(action: string, u: UOp): void {
-  const [buffer, position, gate] = u.src, sum = gate === undefined ? linearOf(position) : undefined;
-  if (sum === undefined || !sum.factors.every((f) => f.op === Ops.RANGE && f.src[0].op === Ops.CONST)) return;
-  if (sum.factors.some((f) => f.src[0].value === 0)) return;
-  const { slot, size } = argOf(buffer, Ops.PARAM), least = linearMin(sum), greatest = linearMax(sum);
-  if (least >= 0 && greatest < size) return;
-  throw new IndexError(action, {
-    reason: `it accesses element ${least < 0 ? least : greatest} of buffer ${slot}, which has ${size}`,
-  });
-}
-
 /** The SINK of what a function builds. */
 function built(action: string, fxn: (...buffers: UOp[]) => UOp | readonly UOp[], params: readonly UOp[]): UOp {
   nextRange = 0; // equal bodies are equal kernels
@@ -203,18 +184,4 @@ function built(action: string, fxn: (...buffers: UOp[]) => UOp | readonly UOp[],
   const stores: readonly unknown[] = Array.isArray(result) ? result : [result];
   if (stores.length > 0 && stores.every((u) => u instanceof UOp && u.op === Ops.STORE)) return sink(stores as UOp[]);
   throw new ArgumentError(action, { reason: `the function must give stores, not ${describe(result)}` });
-}
-
-/** A kernel that uses the given parameters, as given, and writes one. */
-function checked(action: string, ast: UOp, params: readonly UOp[]): UOp {
-  verify(ast, specKernel, "a custom kernel");
-  for (const u of toposort(ast)) {
-    if (u.op !== Ops.PARAM || u === params[argOf(u, Ops.PARAM).slot]) continue;
-    const { slot } = argOf(u, Ops.PARAM), p = params[slot];
-    if (p !== undefined && p.dtype === u.dtype && p.arg!.toString() === u.arg!.toString()) continue;
-    throw new ArgumentError(action, { reason: `parameter ${slot} is not one that the function was given` });
-  }
-  for (const u of toposort(ast)) if (u.op === Ops.INDEX && u.src[0].op === Ops.PARAM) checkPosition(action, u);
-  // what SPEC=1 knows a kernel of a user's by
-  return ast.arg === undefined ? uop(Ops.SINK, ast.dtype, ast.src, new KernelInfo("custom")) : ast;
 }

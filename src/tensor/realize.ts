@@ -4,12 +4,11 @@
  * @module
  */
 import { type Buffer, bufferOf, releaseStorage } from "../device/buffer.ts";
-import { defaultDevice, type DeviceName, knownDevice } from "../device/device.ts";
-import { findGroup, groupOf } from "../device/group.ts";
+import { defaultDevice, type DeviceName, findGroup, knownDevice } from "../device/device.ts";
 import { isLate, partsReady } from "../device/parts.ts";
 import { relieveHeap, takeTurn } from "../device/pressure.ts";
 import { type DTypeName, dtypes } from "../dtype/dtype.ts";
-import { realizeNodes, realizeUnheard, scheduleItems } from "../engine/front/engine.ts";
+import { groupName, realizeNodes, realizeUnheard, scheduleItems } from "../engine/front/engine.ts";
 import { currentCapture } from "../engine/front/listening.ts";
 import type { ExecItem } from "../engine/front/runners.ts";
 import {
@@ -270,7 +269,7 @@ export abstract class RealizeTensor extends TensorBase {
     const target = device === undefined
       ? defaultDevice()
       : Array.isArray(device)
-      ? groupOf(device).name
+      ? groupName(device)
       : knownDevice(device as DeviceName);
     if (deviceOf(this.uop) === target) return this;
     const from = materializeShape(cutHere(this.uop), this.shape);

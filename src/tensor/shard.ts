@@ -3,15 +3,14 @@
  *
  * @module
  */
-import { canonicalize, type DeviceName } from "../device/device.ts";
-import { findGroup } from "../device/group.ts";
-import { Mesh } from "../device/mesh.ts";
+import { canonicalize, type DeviceName, findGroup } from "../device/device.ts";
+import type { Mesh } from "../device/mesh.ts";
 import { ArgumentError, DeviceError, ShapeError } from "../helpers/errors.ts";
 import { checkOptions, describe } from "../helpers/options.ts";
-import { checkShards, shardingOf } from "../schedule/multi/lower_shards.ts";
+import { checkShards, makeMesh, shardingOf } from "../engine/front/engine.ts";
 import { Ops } from "../uop/core/ops.ts";
 import { deviceOf, shapeOf } from "../uop/core/shape.ts";
-import { CollectiveArg, type MeshShape, Sharding, type Spec } from "../uop/core/sharding.ts";
+import { CollectiveArg, MeshShape, Sharding, type Spec } from "../uop/core/sharding.ts";
 import { type UOp, uop } from "../uop/core/uop.ts";
 import { bare, fromPairs } from "../uop/graph/complex.ts";
 import { checkTensor, internals, TensorBase } from "./handle/base.ts";
@@ -34,7 +33,7 @@ function listMesh(devices: readonly DeviceName[]): Mesh {
   const key = devices.map(canonicalize).join(",");
   let mesh = listMeshes.get(key);
   if (mesh === undefined) {
-    mesh = Mesh.of({ [LIST_AXIS]: devices.length }, { devices });
+    mesh = makeMesh({ [LIST_AXIS]: devices.length }, { devices });
     listMeshes.set(key, mesh);
   }
   return mesh;
@@ -43,7 +42,7 @@ function listMesh(devices: readonly DeviceName[]): Mesh {
 /** The mesh that is given, or that of a list of devices. @throws {ArgumentError} for anything else */
 export function meshOf(action: string, where: MeshShape | readonly DeviceName[]): MeshShape {
   if (Array.isArray(where)) return listMesh(where);
-  if (where instanceof Mesh) return where;
+  if (where instanceof MeshShape) return where;
   throw new ArgumentError(action, {
     reason: `it takes a mesh, as Mesh.of({ data: 2 }), or a list of devices, not ${describe(where)}`,
   });

@@ -4,10 +4,9 @@
  * @module
  */
 import { dtypes } from "../dtype/dtype.ts";
+import { needEngine } from "../engine/front/engine.ts";
 import { ArgumentError } from "../helpers/errors.ts";
 import { CALLED, describe, describeList } from "../helpers/options.ts";
-import { setSimplify } from "../uop/algebra/sizes.ts";
-import { simplify } from "../uop/algebra/symbolic.ts";
 import { Ops } from "../uop/core/ops.ts";
 import { constant, type UOp, uop, variable } from "../uop/core/uop.ts";
 import { RANDOM_VARIABLES } from "./nodes/random.ts";
@@ -58,7 +57,8 @@ export class Variable {
   /**
    * Values from `min` to `max`, both included.
    *
-   * @throws {ArgumentError} for a bad name, or bounds that are no int32 or are crossed
+   * @throws {ArgumentError} for a bad name, or bounds that are no int32 or are crossed; {DeviceError} in a page with the
+   * light entry, before anything was awaited
    */
   constructor(name: string, min: number, max: number) {
     const action = typeof name === "string" ? `make the variable ${name}` : "make a variable";
@@ -77,7 +77,7 @@ export class Variable {
     this.min = min;
     this.max = max;
     this.node = variable(name, min, max);
-    setSimplify(simplify);
+    needEngine(action);
   }
 
   /** This variable with a value: a rank-0 int32 tensor. @throws {ArgumentError} outside of the bounds */

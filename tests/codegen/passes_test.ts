@@ -4,7 +4,7 @@ import { KERNEL_PASSES } from "../../src/codegen/passes.ts";
 import { toProgram } from "../../src/codegen/to_program.ts";
 import { context } from "../../src/helpers/env.ts";
 import { type Capabilities, SCALAR_CAPS } from "../../src/renderer/renderer.ts";
-import { passTimes, record } from "../../src/uop/rewrite/rewrite.ts";
+import { passTimes, record } from "../../src/uop/rewrite/record.ts";
 import { simCaps } from "../fixtures/sim.ts";
 import { CAPS } from "./harness.ts";
 import { KERNELS } from "./kernels.ts";

@@ -32,6 +32,8 @@ const LIGHT: Readonly<Record<string, keyof typeof PLATFORMS>> = { core: "browser
 const ENTRIES: readonly string[] = [...Object.keys(PLATFORMS), ...Object.keys(LIGHT)];
 /** What the light entry loads then. */
 const LATE = `${NAME}-late`;
+/** Files of the light entry that programs may do without. */
+const PARTS = /-(?:nn|state|jit|spectral)-/;
 /** What declarations use beyond the libraries of ES2022 and the DOM. */
 const LIBRARIES = ["esnext.disposable", "esnext.float16"].map((l) => `/// <reference lib="${l}" />\n`).join("");
 
@@ -39,6 +41,8 @@ const LIBRARIES = ["esnext.disposable", "esnext.float16"].map((l) => `/// <refer
 interface Output {
   readonly fileName: string;
   readonly code: string;
+  /** What it is made of, by path. */
+  readonly modules: Readonly<Record<string, unknown>>;
 }
 interface Bundler {
   rolldown(options: {
@@ -103,6 +107,7 @@ const RUNNING: Readonly<Record<string, string>> = {
   wasmBackend: "./backends/wasm/wasm_device.ts",
   jsPrograms: "./backends/js/js.ts",
   wholeEngine: "./src/engine/whole_engine.ts",
+  Jit: "./src/tensor/jit/jit_calls.ts",
 };
 
 /**
@@ -123,6 +128,8 @@ async function lightened(text: string, isNode: boolean): Promise<string> {
     `import { wholeEngine } from "${RUNNING.wholeEngine}";`,
     'import { needParts, setLateParts } from "./src/device/parts.ts";',
   );
+  cut(`import { Jit } from "${RUNNING.Jit}";`, "");
+  cut("setJitCalls((fn, options) => new Jit(fn, options));", "");
   cut(
     "const backends = [",
     `
@@ -142,7 +149,10 @@ const backends = [`,
   );
   cut(
     "setEngine(wholeEngine);",
-    `const take = (parts) => setEngine((late = parts).wholeEngine);
+    `const take = (parts) => {
+  setEngine((late = parts).wholeEngine);
+  setJitCalls((fn, options) => new late.Jit(fn, options));
+};
 setLateParts({
   now() {
     ${
@@ -179,7 +189,7 @@ export async function bundle(): Promise<readonly Output[]> {
     else for (const platform of ENTRIES) input[`${NAME}.${platform}`] = `${path(file)}?${platform}`;
   }
   input[LATE] = `${path("late.ts")}?late`;
-  const made = await rolldown({
+  const bundled = await rolldown({
     input,
     platform: "browser",
     logLevel: "silent", // what is wrong is thrown
@@ -200,24 +210,43 @@ export async function bundle(): Promise<readonly Output[]> {
       },
     }],
   });
-  const { output } = await made.generate({
-    format: "esm",
-    minify: true,
-    comments: { legal: false, jsdoc: false, annotation: true }, // which calls may be left out
-    entryFileNames: "[name].js",
-    chunkFileNames: `${NAME}-[name]-[hash].js`,
-    // bundlers leave out files of which nothing is used, but not what is done beside that in those that are
-    codeSplitting: {
-      includeDependenciesRecursively: false,
-      groups: [
-        { name: "nn", test: /\/src\/nn\/(?!datasets\/\w+_(?:data|files)\.|datasets\/(?:download|idx)\.)/ },
-        { name: "state", test: /\/src\/state\/(?!formats\/)/ },
-        { name: "jit", test: /\/src\/tensor\/(?:jit\/|transforms\/|variable\.)/ },
-        { name: "rules", test: /\/src\/uop\/(?:algebra\/(?:symbolic|divmod|valid)|rewrite\/\w+)\./ },
-      ],
-    },
-  });
-  await made.close();
+  const generate = async (isLight: (id: string) => boolean): Promise<readonly Output[]> => {
+    const { output } = await bundled.generate({
+      format: "esm",
+      minify: true,
+      comments: { legal: false, jsdoc: false, annotation: true }, // which calls may be left out
+      entryFileNames: "[name].js",
+      chunkFileNames: `${NAME}-[name]-[hash].js`,
+      // bundlers leave out files of which nothing is used, but not what is done beside that in those that are
+      codeSplitting: {
+        includeDependenciesRecursively: false,
+        groups: [
+          {
+            name: "nn",
+            test: /\/src\/nn\/(?!data\/workers\.|datasets\/\w+_(?:data|files)\.|datasets\/(?:download|idx)\.)/,
+          },
+          { name: "state", test: /\/src\/state\/(?!formats\/)/ },
+          {
+            name: "jit",
+            test:
+              /\/src\/tensor\/(?:jit\/(?:jit|loops|scan_gradient|jit_places|jit_arguments)\.|transforms\/|variable\.)/,
+          },
+          { name: "rules", test: /\/src\/uop\/(?:algebra\/(?:symbolic|divmod|valid)|rewrite\/(?!record)\w+)\./ },
+          { name: "tensor", test: isLight },
+        ],
+      },
+    });
+    return output;
+  };
+  // what the light entry loads at once is one file, but for what programs may leave out
+  const all = new Map((await generate(() => false)).map((o) => [o.fileName, o]));
+  const light = new Set<string>();
+  const codes = new Map([...all].map(([name, { code }]) => [name, code]));
+  for (const file of loadedWith(codes, `${NAME}.core.js`)) {
+    if (!PARTS.test(file)) Object.keys(all.get(file)!.modules).forEach((id) => light.add(id));
+  }
+  const output = await generate((id) => light.has(id) && !id.includes("?"));
+  await bundled.close();
   return output;
 }
 

@@ -141,11 +141,18 @@ globalThis.found = {
 
 /** Prints what the light entry says and does before what it loads later is there, and after. */
 const LIGHT = `
-import { Device, dtypes, jit, nn, Tensor } from "@dinograd/dinograd/core";
+import { Device, dtypes, jit, kernel, nn, Tensor, Variable } from "@dinograd/dinograd/core";
 const told = (f) => { try { return f(); } catch (error) { return error.name + ": " + error.message; } };
 const x = new Tensor([[1, 2], [3, 4]]), report = { shape: x.matmul(x).shape, device: Device.default };
 report.early = [told(() => x.add(1).realize()), told(() => x.add(1).tolistSync()), told(() => x.schedule())];
+const twice = jit((t) => t.mul(2)), double = (out, t) => { const i = kernel.loop(4); return kernel.write(out, i, kernel.read(t, i).mul(2)); };
+const uses = [
+  () => new Variable("n", 1, 2).bind(2), () => twice(x), () => Tensor.empty([4], { dtype: "int32" }).customKernel([x.flatten()], double)[0], () => x.shard(["JS", "JS:1"]),
+];
+report.refused = uses.map((f) => told(f));
 report.first = await Promise.all([x.matmul(x).tolist(), x.sum().item()]);
+report.uses = await Promise.all(uses.map((f) => f().tolist()));
+report.eigenvalues = (await new Tensor([[2.5, 0], [0, 1]]).eigvals()).shape;
 report.then = told(() => x.mul(2).tolistSync());
 const step = jit((t) => t.mul(2).sum()), sums = [];
 for (let i = 0; i < 4; i++) sums.push(await step(Tensor.full([3], i, { dtype: dtypes.float32 })).item());
@@ -290,13 +297,13 @@ async function versionOf(engine: string): Promise<string | undefined> {
 
 /** What pages may load at once at most, gzipped: of an entry, and of programs of one operation and of all layers. */
 const MAX_GZIPPED = {
-  "dinograd.browser.js": 412e3,
-  "dinograd.core.js": 251e3,
-  "dinograd.core-node.js": 263e3,
-  "one.mjs": 335e3,
-  "one-light.mjs": 168e3,
+  "dinograd.browser.js": 406e3,
+  "dinograd.core.js": 203e3,
+  "dinograd.core-node.js": 236e3,
+  "one.mjs": 336e3,
+  "one-light.mjs": 156e3,
   "layers.mjs": 366e3,
-  "layers-light.mjs": 205e3,
+  "layers-light.mjs": 190e3,
 };
 /** What a page must not load at once: what only others need, and what waits until it is asked for. */
 const NOT_IN_PAGES = ["nvrtc", "cuLaunchKernel", "posix_memalign", "@compute", "H4sI"];
@@ -450,16 +457,24 @@ Deno.test({
   ignore: missing !== undefined || await versionOf("node") === undefined,
   async fn() {
     const late = "what compiles kernels is not loaded yet; await init() first, or any value";
-    const { early, ...rest } = JSON.parse(await succeed("node", ["-C", "browser", "light.mjs"], app));
+    const { early, refused, ...rest } = JSON.parse(await succeed("node", ["-C", "browser", "light.mjs"], app));
     assert.deepEqual(
       early,
       ["realize a tensor", "realize a tensor", "schedule a tensor"].map((action) =>
         `DeviceError: Cannot ${action}: ${late}`
       ),
     );
+    assert.deepEqual(
+      refused,
+      ["make the variable n", "call a jit function", "open device WASM", "make a mesh"].map((action) =>
+        `DeviceError: Cannot ${action}: ${late}${action.endsWith("WASM") ? "; available here: WASM" : ""}`
+      ),
+    );
     assert.deepEqual(rest, {
       shape: [2, 2],
       device: "WASM",
+      uses: [2, [[2, 4], [6, 8]], [2, 4, 6, 8], [[1, 2], [3, 4]]],
+      eigenvalues: [2],
       first: [[[7, 10], [15, 22]], 10],
       then: [[2, 4], [6, 8]],
       sums: [0, 6, 12, 18, 2],

@@ -162,8 +162,9 @@ function constantLines(prefix: string, { name }: Symbol, { jsDoc, def = {} }: De
   const named = symbols.find((s) => s.name === def.tsType?.repr)?.declarations.find((d) => d.kind === "interface")?.def;
   const type = named ?? written?.value ?? {};
   const methods = (type.methods ?? []).map((m) => `- \`${m.name}${signature(m.location)}\`${said(m.jsDoc)}`);
-  // what has no comment of its own is told elsewhere
-  const told = { properties: type.properties?.filter((p) => prose(p.jsDoc) !== "") };
+  // what has no comment of its own is told elsewhere, and so are the rows of tables
+  const isRow = (p: Member): boolean => /^[^\n]*,\n/.test(textAt(p.location));
+  const told = { properties: type.properties?.filter((p) => prose(p.jsDoc) !== "" && !isRow(p)) };
   const own = named === undefined ? [] : [`- \`${def.tsType?.repr}\`: its type`];
   return ["", `### \`${prefix}${name}\``, "", prose(jsDoc), "", ...fieldLines(told), ...methods, ...own];
 }

@@ -8,7 +8,7 @@ import { clearScheduleCache } from "../../src/schedule/schedule.ts";
 import { Gpt2, MnistConvNet, trainStep } from "../../bench/models.ts";
 import { explain, type Explanation, type ExplanationData } from "../../src/story/story.ts";
 import { wantsNotes } from "../../src/uop/core/notes.ts";
-import { isRecording } from "../../src/uop/rewrite/rewrite.ts";
+import { isRecording } from "../../src/uop/rewrite/record.ts";
 import { optimized } from "../fixtures/optimized.ts";
 
 Device.default = "WASM";

@@ -9,7 +9,7 @@ import type { Capabilities, Renderer } from "../../renderer/renderer.ts";
 import { sizeOf } from "../../uop/core/ranges.ts";
 import { wantsNotes } from "../../uop/core/notes.ts";
 import type { UOp } from "../../uop/core/uop.ts";
-import { note } from "../../uop/rewrite/rewrite.ts";
+import { note } from "../../uop/rewrite/record.ts";
 import { regionsOf } from "../machine/access.ts";
 import { GridModel, LAUNCH } from "../machine/grid_model.ts";
 import type { GridPlan } from "../machine/grid_plan.ts";

@@ -19,7 +19,7 @@ import { wantsNotes } from "../../uop/core/notes.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { dependsOn as dependsOnRange } from "../../uop/core/ranges.ts";
 import type { UOp } from "../../uop/core/uop.ts";
-import { note } from "../../uop/rewrite/rewrite.ts";
+import { note } from "../../uop/rewrite/record.ts";
 import { indexForm, liesAlong } from "../../uop/algebra/linear_form.ts";
 import type { Access, Region } from "../machine/access.ts";
 import { copiesOn, type CostModel, LATENCY_ACCUMULATORS, type Tile } from "../machine/cost_model.ts";

@@ -16,7 +16,7 @@ import { type CarrierArg, carrierOf, reduce, RescaleCarrier } from "../../uop/co
 import { Ops } from "../../uop/core/ops.ts";
 import { dependsOn, freeIds, rangesOf } from "../../uop/core/ranges.ts";
 import { constant, mayHave, toposort, type UOp, uop } from "../../uop/core/uop.ts";
-import { note } from "../../uop/rewrite/rewrite.ts";
+import { note } from "../../uop/rewrite/record.ts";
 import { kindOf } from "../ast/range_facts.ts";
 import { lanesOf, rebuildKernel, type Replacement, replaceRanges } from "../ast/replace_ranges.ts";
 import { separateNests } from "../ast/simplify.ts";

@@ -6,16 +6,19 @@
  */
 import type { Buffer } from "../../device/buffer.ts";
 import { type Device, setSelfTest } from "../../device/device.ts";
+import type { Mesh, MeshOptions } from "../../device/mesh.ts";
 import { needParts } from "../../device/parts.ts";
 import type { Program } from "../../device/program.ts";
 import type { DeviceError } from "../../helpers/errors.ts";
+import type { Shards } from "../../schedule/multi/shards.ts";
 import { setSimplify } from "../../uop/algebra/sizes.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import type { Recording } from "../capture.ts";
 import type { Replay, ReplaySpec } from "../replay.ts";
 import { compiling, type ExecItem } from "./runners.ts";
 
-/** What runs graphs. The functions are those of realize_nodes.ts, exec.ts, compile_cache.ts, symbolic.ts and self_test.ts. */
+/** What runs graphs. The functions are those of realize_nodes.ts, copy_buffer.ts, compile_cache.ts, symbolic.ts, lower_shards.ts, kernel_check.ts
+ * and self_test.ts. */
 export interface Engine {
   realizeNodes(nodes: readonly UOp[], beside?: readonly UOp[]): void;
   realizeUnheard(nodes: readonly UOp[]): void;
@@ -23,6 +26,12 @@ export interface Engine {
   compileKernels(device: Device, asts: readonly UOp[]): Program[];
   copyBuffer(to: Buffer, from: Buffer): void;
   simplify(u: UOp): UOp;
+  checkShards(root: UOp): Shards;
+  shardingOf(root: UOp): string;
+  groupOf(names: readonly string[]): Device;
+  makeMesh: typeof Mesh.of;
+  checkKernel(action: string, ast: UOp, params: readonly UOp[]): UOp;
+  fitsTensor(u: UOp): true | string;
   makeReplay(recording: Recording, spec: ReplaySpec): Replay;
   selfTest(device: Device): DeviceError | undefined;
   selfTestAsync(device: Device): Promise<DeviceError | undefined>;
@@ -63,4 +72,32 @@ export function copyBuffer(to: Buffer, from: Buffer): void {
 /** What was recorded, made ready to run again. */
 export function makeReplay(recording: Recording, spec: ReplaySpec): Replay {
   return engine("capture a function").makeReplay(recording, spec);
+}
+/** Sees to it that there is one, and with it what simplifies sizes that are expressions. */
+export function needEngine(action: string): void {
+  engine(action);
+}
+/** What a node is on each device. @throws {ShapeError} where values would move that nobody asked for */
+export function checkShards(root: UOp): Shards {
+  return engine("divide a tensor").checkShards(root);
+}
+/** How a node is divided, as text. @throws {ShapeError} where it cannot be computed as it is */
+export function shardingOf(root: UOp): string {
+  return engine("divide a tensor").shardingOf(root);
+}
+/** A kernel of a user's, which uses the given parameters, as given, and writes one. @throws {SpecError} @throws {ArgumentError} */
+export function checkKernel(action: string, ast: UOp, params: readonly UOp[]): UOp {
+  return engine(action).checkKernel(action, ast, params);
+}
+/** Whether tensors may have a node: true, or what is wrong. */
+export function fitsTensor(action: string, u: UOp): true | string {
+  return engine(action).fitsTensor(u);
+}
+/** The name of several devices as one. @throws {DeviceError} for one listed twice, or of another backend */
+export function groupName(names: readonly string[]): string {
+  return engine("use devices together").groupOf(names).name;
+}
+/** A mesh of devices, as `Mesh.of` makes it. @throws {ArgumentError} @throws {DeviceError} */
+export function makeMesh(axes: Readonly<Record<string, number>>, options: MeshOptions): Mesh {
+  return engine("make a mesh").makeMesh(axes, options);
 }

@@ -21,7 +21,6 @@ import { collate, type Collated } from "./collate.ts";
 import { checkIndices, type Dataset, type DatasetLike, datasetOf } from "./dataset.ts";
 import { BatchSampler, RandomSampler, Sampler, SequentialSampler } from "./samplers.ts";
 import { checkIterable, checkSeed, epochSeed } from "./shuffling.ts";
-import { WorkerPool } from "./workers.ts";
 
 /** Options of {@linkcode DataLoader}. */
 export interface DataLoaderOptions<T, B> {
@@ -230,8 +229,9 @@ export class DataLoader<T, B = Collated<T>> {
     if (this.#stream !== undefined) return yield* this.streamed(this.#stream);
     const { numWorkers = 0, prefetchFactor, workerModule, timeout = 0 } = this.#options;
     const ahead = 1 + (numWorkers > 0 ? Math.max(1, numWorkers * (prefetchFactor ?? 2)) : prefetchFactor ?? 0);
+    const workers = numWorkers > 0 ? await import("./workers.ts") : undefined;
     const batches = this.begin(), queue: Promise<B>[] = [];
-    const pool = numWorkers > 0 ? new WorkerPool(workerModule!, numWorkers, timeout) : undefined;
+    const pool = workers && new workers.WorkerPool(workerModule!, numWorkers, timeout);
     const start = async (indices: readonly number[]): Promise<B> => {
       if (pool === undefined) return await this.here(indices);
       checkIndices(indices, this.dataset!.length);

@@ -6,7 +6,7 @@
 import { reduceOf } from "../../uop/core/args.ts";
 import { opName, Ops } from "../../uop/core/ops.ts";
 import type { UOp } from "../../uop/core/uop.ts";
-import { note } from "../../uop/rewrite/rewrite.ts";
+import { note } from "../../uop/rewrite/record.ts";
 
 /** What becomes of a node: a buffer, a row that its kernel keeps, or neither. */
 export type Decision = "realize" | "keep row" | "in place";

@@ -15,7 +15,7 @@ import { iterationsOf } from "../../uop/core/ranges.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { range, toposort, type UOp } from "../../uop/core/uop.ts";
 import { dependence, isLoop, isOutputOnly, outputDependence, sourceIndex } from "../../uop/graph/movement_index.ts";
-import { isRecording, noteChange } from "../../uop/rewrite/rewrite.ts";
+import { isRecording, noteChange } from "../../uop/rewrite/record.ts";
 import { MAX_LOOKED_AT } from "./cascade.ts";
 import { type Context, ContextWalk, type Facts, MOST_COPIES, MOST_KEPT, OUTPUT_RANGES } from "./contexts.ts";
 import { type Decision, tellDecision } from "./decisions.ts";

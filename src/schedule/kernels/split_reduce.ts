@@ -34,7 +34,8 @@ import {
   type UOp,
 } from "../../uop/core/uop.ts";
 import { addIndex, mulIndex } from "../../uop/graph/movement_index.ts";
-import { note, substitute } from "../../uop/rewrite/rewrite.ts";
+import { note } from "../../uop/rewrite/record.ts";
+import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { MIN_RESULTS } from "../fuse/fusion_plan.ts";
 
 /**

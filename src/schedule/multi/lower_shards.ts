@@ -5,10 +5,9 @@
  *
  * @module
  */
-import { meshes } from "../../device/mesh.ts";
 import { argOf } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import type { Sharding } from "../../uop/core/sharding.ts";
+import { meshes, type Sharding } from "../../uop/core/sharding.ts";
 import { toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { stripReshape } from "../fuse/fusion_plan.ts";
 import { Rules } from "./rules.ts";

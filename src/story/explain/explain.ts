@@ -14,7 +14,7 @@ import { listen } from "../../helpers/spans.ts";
 import { lineText, siteFrames } from "../../helpers/stack.ts";
 import { listenToNotes, type Note } from "../../uop/core/notes.ts";
 import type { PassRecord } from "../../uop/core/recording.ts";
-import { isRecording, recordAll } from "../../uop/rewrite/rewrite.ts";
+import { isRecording, recordAll } from "../../uop/rewrite/record.ts";
 import { getStateDict } from "../../state/state_dict.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import { realizedMemory } from "../../tensor/realize.ts";

@@ -9,7 +9,7 @@ import type { PassRecord } from "../../uop/core/recording.ts";
 import { listen } from "../../helpers/spans.ts";
 import { listenToNotes } from "../../uop/core/notes.ts";
 import { nodeModule } from "../../helpers/node.ts";
-import { recordAll } from "../../uop/rewrite/rewrite.ts";
+import { recordAll } from "../../uop/rewrite/record.ts";
 import { atEnd, type Runtime, tell, writeFile } from "./runtime.ts";
 import { pageHtml } from "./page.ts";
 import { PORT, serveViz, type VizServer } from "./server.ts";

@@ -6,11 +6,11 @@
  */
 import { dtypes } from "../../dtype/dtype.ts";
 import { promoteAll } from "../../dtype/promotion.ts";
+import { fitsTensor } from "../../engine/front/engine.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
 import { prod, sameArray } from "../../helpers/math.ts";
 import { checkFunction, checkOptions, describe, describeList } from "../../helpers/options.ts";
 import { isAlu, isComparison, opArity, opName, Ops } from "../../uop/core/ops.ts";
-import { specTensor } from "../../uop/core/spec.ts";
 import { uop } from "../../uop/core/uop.ts";
 import { GradientArg } from "../../uop/graph/given_gradient.ts";
 import { resolve } from "../../uop/graph/resolve.ts";
@@ -120,7 +120,7 @@ export abstract class CallTensor extends TensorBase {
     const given = [this.uop, ...src.map((x) => this.operand(x, action).uop)], values = op === Ops.WHERE ? 1 : 0;
     const dtype = promoteAll(given.slice(values).map((u) => u.dtype));
     const nodes = broadcastNodes(action, given.map((u, i) => i < values ? u : castNode(u, dtype)));
-    const made = uop(op, isComparison(op) ? dtypes.bool : dtype, nodes), fits = specTensor.tests[op]!(made);
+    const made = uop(op, isComparison(op) ? dtypes.bool : dtype, nodes), fits = fitsTensor(action, made);
     if (fits !== true) {
       throw new DTypeError(`${action} to dtype${given.length > 1 ? "s" : ""}`, {
         dtypes: given.map((u) => u.dtype),

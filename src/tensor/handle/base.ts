@@ -4,8 +4,7 @@
  *
  * @module
  */
-import { findGroup } from "../../device/group.ts";
-import { meshes } from "../../device/mesh.ts";
+import { findGroup } from "../../device/device.ts";
 import { currentScope, noteHandle, notePointed, pendingScopes } from "../../device/scopes.ts";
 import { complexOf, type DType, dtypes } from "../../dtype/dtype.ts";
 import { promote, promoteScalar } from "../../dtype/promotion.ts";
@@ -14,11 +13,12 @@ import { ArgumentError, DTypeError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
 import { checkBoolean, describe } from "../../helpers/options.ts";
 import { type Line, Site } from "../../helpers/stack.ts";
-import { checkShards } from "../../schedule/multi/lower_shards.ts";
+import { checkShards } from "../../engine/front/engine.ts";
 import { argOf, type Storage } from "../../uop/core/args.ts";
 import { reshape } from "../../uop/core/build_movement.ts";
 import { isMovement, Ops } from "../../uop/core/ops.ts";
 import { deviceOf, shapeOf } from "../../uop/core/shape.ts";
+import { meshes } from "../../uop/core/sharding.ts";
 import { constant, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { bare, shapedLike } from "../../uop/graph/complex.ts";
 import { extentsOf, withExtents } from "../../uop/graph/extent.ts";

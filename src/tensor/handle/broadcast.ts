@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { togetherText } from "../../device/group.ts";
+import { togetherText } from "../../device/device.ts";
 import { cutsGradients } from "../../helpers/env.ts";
 import { DeviceError, ShapeError } from "../../helpers/errors.ts";
 import { broadcastTo, reshape } from "../../uop/core/build_movement.ts";

@@ -4,12 +4,11 @@
  *
  * @module
  */
-import { meshes } from "../../device/mesh.ts";
+import { checkShards } from "../../engine/front/engine.ts";
 import { sameArray } from "../../helpers/math.ts";
-import { checkShards } from "../../schedule/multi/lower_shards.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { deviceOf } from "../../uop/core/shape.ts";
-import { type MeshShape, Sharding, type Spec } from "../../uop/core/sharding.ts";
+import { meshes, type MeshShape, Sharding, type Spec } from "../../uop/core/sharding.ts";
 import { type UOp, uop } from "../../uop/core/uop.ts";
 import type { TensorBase } from "./base.ts";
 

@@ -8,7 +8,6 @@
  */
 import { complexOf, dtypeEpsilon, dtypes } from "../../dtype/dtype.ts";
 import { floatOf, promote } from "../../dtype/promotion.ts";
-import { eigen } from "../../helpers/eigenvalues.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
 import { prod, rangeOf, sameArray } from "../../helpers/math.ts";
 import { checkBoolean, checkChoice, checkNumber, checkOptions } from "../../helpers/options.ts";
@@ -161,6 +160,8 @@ export abstract class SystemTensor extends TensorBase {
     const a = this.asMatrices("eig", true, false), shape = a.shape, n = shape[a.ndim - 1], size = n * n;
     const d = a.dtype.real, count = n === 0 ? 0 : prod(shape) / size;
     const given = await (a as unknown as Read).data(), step = a.dtype.isComplex ? 2 : 1;
+    const now = this.uop; // as it is after it was read
+    const { eigen } = await import("../../helpers/eigenvalues.ts");
     const values = new Float64Array(2 * count * n).fill(NaN), vectors = new Float64Array(2 * count * size).fill(NaN);
     const pairs = (from: Float64Array, to: Float64Array, at: number, part: number): void =>
       from.forEach((x, i) => to[2 * (at + i) + part] = x);
@@ -178,7 +179,7 @@ export abstract class SystemTensor extends TensorBase {
       (this.fromList(list, d) as this).reshape([...to, 2]).viewAsComplex();
     const w = tensor(values, shape.slice(0, -1)), v = tensor(vectors, shape);
     if (count === 0) return [w, v];
-    const z = this.wrap(castNode(this.uop, complexOf(d))); // as it is after it was read
+    const z = this.wrap(castNode(now, complexOf(d)));
     // V⁻¹ dA V: what the values change by is its diagonal, and vectors turn to others by what stands beside it
     const inverse = (): this => v.inv(), moved = inverse().dot(z.sub(this.wrap(detachNode(z.uop)))).dot(v);
     const gaps = w.unsqueeze(-2).sub(w.unsqueeze(-1)), own = this.wrap(isDiagonal(gaps.real().uop));

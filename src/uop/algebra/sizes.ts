@@ -1,6 +1,6 @@
 /**
- * Simplifying sizes that are expressions. The rules (symbolic.ts) are set with the engine, and where a variable is made:
- * a page without either folds constants alone, which is all that numbers need.
+ * Simplifying sizes that are expressions. The rules (symbolic.ts) are set with the engine, which who makes a variable asks
+ * for: without one constants alone are folded, which is all that numbers need.
  *
  * @module
  */

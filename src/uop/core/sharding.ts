@@ -16,6 +16,9 @@ export function sizesText(names: readonly string[], sizes: readonly number[]): s
   return names.map((name, i) => `${name}: ${sizes[i]}`).join(", ");
 }
 
+/** How many meshes there are: while there is none, no graph is looked at for shards. */
+export const meshes: { count: number } = { count: 0 };
+
 /** Devices as a grid with named axes, the last one the fastest. */
 export class MeshShape {
   /** Equal for equal meshes. */

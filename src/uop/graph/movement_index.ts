@@ -15,7 +15,7 @@ import { opName, Ops } from "../core/ops.ts";
 import { rangesOf } from "../core/ranges.ts";
 import { shapeOf } from "../core/shape.ts";
 import { constant, generation, index, int, INT32_MAX, type UOp } from "../core/uop.ts";
-import { isRecording } from "../rewrite/rewrite.ts";
+import { isRecording } from "../rewrite/record.ts";
 import { extentOf, extentsOf } from "./extent.ts";
 
 /** Whether all values of an interval are int32. */

@@ -1,21 +1,18 @@
 /**
- * Runs rules over graphs: to a fixed point, without recursion, each node once. Also substitution, and the record of
- * what each pass did (nothing is allocated for it when it is off).
+ * Runs rules over graphs: to a fixed point, without recursion, each node once. Also substitution, and lists of passes.
+ * What they did is recorded by record.ts.
  *
  * @module
  */
 import { envNumber } from "../../helpers/env.ts";
 import { SpecError } from "../../helpers/errors.ts";
-import { checkFunction } from "../../helpers/options.ts";
-import { listening, type Span, spans, timed } from "../../helpers/spans.ts";
-import { type NoteKind, notes, wantsNotes } from "../core/notes.ts";
 import { Ops } from "../core/ops.ts";
 import { printUOp } from "../core/print.ts";
 import { closedRangesOf, rangesOf } from "../core/ranges.ts";
-import { type PassRecord, Recording, type Work } from "../core/recording.ts";
 import { type Spec, verify } from "../core/spec.ts";
 import { type UOp, uop } from "../core/uop.ts";
 import { type PatternMatcher, type Rule, ruleName } from "./matcher.ts";
+import { recorded, recording, runPass } from "./record.ts";
 
 /** Options of {@linkcode graphRewrite}. */
 export interface RewriteOptions<X> {
@@ -27,79 +24,6 @@ export interface RewriteOptions<X> {
   readonly bottomUp?: boolean;
   /** false: the node, and all below it, stays as it is. */
   readonly enter?: (u: UOp) => boolean;
-}
-
-let recording: PassRecord[] | undefined;
-/** The pass that runs. */
-let running: PassRecord | undefined;
-let depth = 0;
-/** What the passes that run belong to. */
-let work: Work | undefined;
-
-/**
- * Runs `fn` and returns its result with a record of every pass in it: the graph before and after, and each replacement
- * with the rule that made it. `JSON.stringify` takes the record.
- *
- * ```ts
- * import { record, Tensor } from "../../../mod.ts";
- * const { result, passes } = record(() => Tensor.arange(6).mul(2).sum().realize());
- * console.log(result.shape, passes.length > 0); // [] true
- * ```
- */
-export function record<T>(fn: () => T): Recording<T> {
-  checkFunction("record passes", "fn", fn);
-  const passes: PassRecord[] = [], events: Span[] = [];
-  const hear = (span: Span): void => void events.push(span);
-  return new Recording(recordingTo(passes, () => listening(hear, fn)), passes, events);
-}
-
-/** Calls `fn`; the passes that run in it go to `passes`, and to no other record. */
-export function recordingTo<T>(passes: PassRecord[] | undefined, fn: () => T): T {
-  const outer = recording, outerDepth = depth, outerRunning = running;
-  recording = passes;
-  running = undefined;
-  depth = 0;
-  try {
-    return fn();
-  } finally {
-    recording = outer;
-    running = outerRunning;
-    depth = outerDepth;
-  }
-}
-
-/** From now on passes go to a list, but those inside of {@linkcode record}; undefined ends this. For who watches a whole program. */
-export function recordAll(passes: PassRecord[] | undefined): void {
-  recording = passes;
-}
-
-const counts = { schedule: 0, kernel: 0 };
-
-/** Makes something of a graph in passes that belong together, and says so to records; a kernel goes by what `nameOf` tells. */
-export function runWork<T>(
-  { kind, device, ast }: Pick<Work, "kind" | "device" | "ast">,
-  make: () => T,
-  nameOf?: (made: T) => string,
-): T {
-  const number = ++counts[kind];
-  if (recording === undefined && spans.listener === undefined && !wantsNotes()) return make();
-  const outer = work, own: Work = work = { kind, number, device, name: "", ast, made: undefined };
-  const run = (): T => {
-    const made = make();
-    own.name = nameOf?.(made) ?? "";
-    own.made = made;
-    return made;
-  };
-  try {
-    return kind === "schedule" ? run() : timed("lower", "lower", run, () => ({ name: own.name, subject: own }));
-  } finally {
-    work = outer;
-  }
-}
-
-/** True inside {@linkcode record}. */
-export function isRecording(): boolean {
-  return recording !== undefined;
 }
 
 /** A row of a list of passes: from a graph to a graph, under a name that records and statistics show. */
@@ -124,57 +48,6 @@ export function runPasses<X>(passes: readonly Pass<X>[], sink: UOp, ctx: X): UOp
     if (isChecked && spec !== undefined) verify(sink, spec, `after pass "${name}"`);
   }
   return sink;
-}
-
-/** One pass; what it makes is recorded as the graph that `graphOf` gives for it, from that which `before` gives. */
-export function runPass<T>(name: string, before: () => UOp, fn: () => T, graphOf: (made: T) => UOp): T {
-  if (recording === undefined && spans.listener === undefined && !countsPasses()) return fn();
-  const start = performance.now();
-  let made!: T;
-  if (recording === undefined) made = fn();
-  else recorded(name, before(), () => graphOf(made = fn()));
-  const end = performance.now();
-  passMs.set(name, (passMs.get(name) ?? 0) + end - start);
-  spans.listener?.({ kind: "pass", name, startMs: start, endMs: end, subject: work });
-  return made;
-}
-
-const passMs = new Map<string, number>();
-
-function countsPasses(): boolean {
-  return envNumber("DEBUG") >= 2 || envNumber("TRACK_MATCH_STATS") !== 0;
-}
-
-/** Milliseconds that each pass has taken so far, counted under DEBUG=2, TRACK_MATCH_STATS and `record`. */
-export function passTimes(): Map<string, number> {
-  return new Map(passMs);
-}
-
-/** Notes in the record of the pass that runs, if there is one, what a rule made of a node, or decided of it. */
-export function noteChange(rule: string, from: UOp, to: UOp = from): void {
-  running?.changes.push({ rule, from, to });
-}
-
-/**
- * Leaves a note beside the record: what was decided about a node, and why, as a sentence, with the numbers that decided.
- * Nobody may listen: where a sentence takes work to make, ask {@linkcode wantsNotes} first.
- */
-export function note(kind: NoteKind, node: UOp, text: string, numbers: Readonly<Record<string, number>> = {}): void {
-  notes.listener?.({ kind, node, text, numbers, of: work });
-}
-
-function recorded(name: string, before: UOp, fn: (r: PassRecord) => UOp): UOp {
-  const startMs = performance.now(), outer = running;
-  const r: PassRecord = { name, depth, of: work, startMs, before, after: before, timeMs: 0, changes: [] };
-  recording!.push(running = r);
-  depth++;
-  try {
-    return r.after = fn(r);
-  } finally {
-    r.timeMs = performance.now() - startMs;
-    depth--;
-    running = outer;
-  }
 }
 
 /**

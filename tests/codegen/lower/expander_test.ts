@@ -11,7 +11,8 @@ import { dtypes } from "../../../src/dtype/dtype.ts";
 import { type Renderer, SCALAR_CAPS } from "../../../src/renderer/renderer.ts";
 import { AxisKind } from "../../../src/uop/core/args.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
-import { graphRewrite, record, runPasses } from "../../../src/uop/rewrite/rewrite.ts";
+import { record } from "../../../src/uop/rewrite/record.ts";
+import { graphRewrite, runPasses } from "../../../src/uop/rewrite/rewrite.ts";
 import {
   constant,
   index,

@@ -7,13 +7,12 @@ import { AxisKind, Storage } from "../../../src/uop/core/args.ts";
 import { opCarrier, reduce } from "../../../src/uop/core/carrier.ts";
 import { PatternMatcher, rule } from "../../../src/uop/rewrite/matcher.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
+import { isRecording, record } from "../../../src/uop/rewrite/record.ts";
 import {
   graphRewrite,
   graphRewriteEach,
   graphRewriteMap,
-  isRecording,
   type Pass,
-  record,
   runPasses,
   settle,
   substitute,
