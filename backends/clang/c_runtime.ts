@@ -309,9 +309,17 @@ int dino_run_watched(void *commands, int n, double *ends, double *into, int limi
   return count;
 }
 
+/* Keeps this library where it is: threads may still wait in it, and memory come back to it, when the last module that
+   opened it ends, without closing its device, as workers and test files do. */
+static void stay(void) {
+  Dl_info own;
+  if (dladdr((void *)&worker_count, &own)) dlopen(own.dli_fname, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+}
+
 /* Sees to a pool of at least so many threads, the caller counted; gives how many there are. */
 int dino_start(int threads) {
   sigset_t all, old;
+  stay();
   if (threads > MAX_THREADS) threads = MAX_THREADS;
   pthread_mutex_lock(&running);
   users++;

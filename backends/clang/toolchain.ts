@@ -140,13 +140,8 @@ const CLANG_FLAGS: readonly string[] = ["-fno-slp-vectorize", "-mllvm", "-combin
 
 /** Flags for the runtime: for any processor of this architecture. */
 export const RUNTIME_FLAGS: readonly string[] = ["-x", "c", "-std=gnu11", "-O2", "-fPIC", "-w", "-shared"];
-/**
- * What the runtime is linked with, after the source. It is never unloaded: its threads may still wait in it when the
- * last module that opened it ends without closing its device, as workers and test files do.
- */
-export const RUNTIME_LIBRARIES: readonly string[] = build.os === "darwin"
-  ? []
-  : ["-lpthread", "-ldl", "-Wl,-z,nodelete"];
+/** What the runtime is linked with, after the source. */
+export const RUNTIME_LIBRARIES: readonly string[] = build.os === "darwin" ? [] : ["-lpthread", "-ldl"];
 
 /** The arguments that print the predefined macros. */
 export const PROBE_ARGS: readonly string[] = [NATIVE, "-dM", "-E", "-x", "c", "/dev/null"];

@@ -534,6 +534,21 @@ test("the second process compiles nothing", () => {
   second.close();
 });
 
+test("memory that comes back after a device was closed is freed in a runtime that is still there", () => {
+  const maps = (folder: string) =>
+    Deno.readTextFileSync("/proc/self/maps").split("\n").filter((l) => l.includes(folder));
+  const folder = Deno.makeTempDirSync({ dir: cacheFolder }),
+    device = openAt(folder),
+    buffer = bufferOf(device, f32, new Float32Array(1000));
+  device.close();
+  if (Deno.build.os === "linux") assert(maps(folder).length > 0);
+  buffer.free(false); // finalizers run when they like
+  const again = openAt(folder), other = bufferOf(again, f32, new Float32Array([1, 2]));
+  assertEquals(floats(other), [1, 2]);
+  again.close();
+  again.close();
+});
+
 test("a damaged object is compiled again, other files stay", () => {
   const folder = Deno.makeTempDirSync({ dir: cacheFolder });
   const list = [programOf("add", addKernel(10).linear!)];
