@@ -48,6 +48,13 @@ function tokenOf(t: TensorBase): object {
 /** The losses of a gradient. They are no larger than its own graph. */
 const losses = new WeakMap<TensorBase, readonly Loss[]>();
 
+/** Handles that stand for losses, which nobody else has. */
+const standIns = new WeakSet<TensorBase>();
+/** Whether a handle stands for a loss that is remembered. */
+export function isRememberedLoss(t: TensorBase): boolean {
+  return standIns.has(t);
+}
+
 /** The losses that filled these gradients and still exist, each once: `opt.step()` realizes them with the update. */
 export function lossesOf(grads: readonly TensorBase[]): TensorBase[] {
   const found = new Set<TensorBase>();
@@ -336,7 +343,9 @@ export abstract class BackwardTensor extends TensorBase {
   /** This, for the gradients that it fills. */
   private remembered(): Loss {
     this.hold();
-    return { alive: new WeakRef(tokenOf(this)), tensor: this.wrapNew(this.uop).borrow() };
+    const tensor = this.wrapNew(this.uop).borrow();
+    standIns.add(tensor);
+    return { alive: new WeakRef(tokenOf(this)), tensor };
   }
 
   /** Throws for a gradient of another shape than this. @throws {ShapeError} */

@@ -17,6 +17,7 @@ import { shapedLike } from "../../uop/graph/complex.ts";
 import { extentsOf, mapExtents, rebound, withExtents } from "../../uop/graph/extent.ts";
 import { internals, type TensorBase } from "../handle/base.ts";
 import { currentCounter } from "../nodes/random.ts";
+import type { ClosedReads } from "./closed_reads.ts";
 import { type Leaves, replaceTensors } from "./jit_arguments.ts";
 import { type GivenBack, givenBack, type Parts, Sharing, type Taking, type Uses } from "./jit_memory.ts";
 import { isFilledAt, madeOf, type placesLeft, shownBy, storageOf, wrap } from "./jit_places.ts";
@@ -39,6 +40,8 @@ export interface CallToCapture {
   readonly writes: ReadonlySet<number>;
   /** Positions of leaves that need not be leaves: their gradients are neither read nor filled. */
   readonly plain: ReadonlySet<number>;
+  /** What calls before this one have read besides arguments. */
+  readonly closed: ClosedReads;
   readonly reuseOutputs: boolean;
   /** Arguments that the caller gives away, among the tensors. */
   readonly donated: ReadonlySet<number>;

@@ -113,7 +113,8 @@ export function captureOf(fn: object): Captured | undefined {
  * a dtype is taken as floats where floats were captured. What `fn` closes over is state: replays read and write it where
  * it is now, after what has been assigned to it outside, and elsewhere from what they overwrite. State is the tensors,
  * not the variables that hold them: `w.assign(x)`, `w.replace(x)` and `w.requiresGrad = false` are followed; a variable or property that is given another tensor
- * (`model.w = x`) is not, unless the model is an argument: assign, or call `reset()`. An argument that `fn` assigns to is written in each call, as the
+ * (`model.w = x`) is not once it is captured, unless the model is an argument: assign, or call `reset()`. Where it is given
+ * one from call to call, as state is in `h = cell(h)`, each call runs as it is, which is told once. An argument that `fn` assigns to is written in each call, as the
  * caller's tensor, and comes back as that, a slice as a part of its tensor (where `fn` closes over that, no call is captured); arguments that are one tensor, or one that `fn` closes over, are that inside,
  * too (where what is shared is written, a call that shares otherwise is captured anew). What `fn` writes is written when
  * the call ends, whether it realizes it or not. Results are fresh each time, copies where they are state, and values alone:

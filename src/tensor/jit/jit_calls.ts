@@ -22,6 +22,7 @@ import { movedHandles, realizedBuffer, type RealizeTensor, realizeTensors } from
 import { type Leaves, leavesOfTree, replaceTensors } from "./jit_arguments.ts";
 import type { Captured, InputInfo } from "./captured.ts";
 import { type AnyFunction, asyncError, type JitCalls, type JitOptions } from "./jit.ts";
+import { ClosedReads } from "./closed_reads.ts";
 import { captureCall, checkAlive, ClosedOver, pendingWrites } from "./jit_capture.ts";
 import { checkedReplay } from "./jit_check.ts";
 import { isOverwritten, lostOf, Parts, Uses, viewsOf } from "./jit_memory.ts";
@@ -44,6 +45,8 @@ interface Form {
   /** Positions of tensors that gradients come to. */
   readonly reached: Set<number>;
   readonly captures: Captured[];
+  /** What calls read besides arguments. */
+  readonly closed: ClosedReads;
 }
 
 /** Forms of the arguments that are kept: the one not used for longest goes first, with its memory. */
@@ -129,7 +132,7 @@ function asForm(args: unknown[], { inputs }: Form): { args: unknown[]; leaves: L
 
 function emptyForm(key: string, inputs: readonly InputInfo[], usedAt: number): Form {
   const [writes, assigned, plain, reached] = Array.from({ length: 4 }, () => new Set<number>());
-  return { key, inputs, calls: 0, usedAt, writes, assigned, plain, reached, captures: [] };
+  return { key, inputs, calls: 0, usedAt, writes, assigned, plain, reached, captures: [], closed: new ClosedReads() };
 }
 
 /** A function under `jit`, with all that it has captured. */
@@ -195,7 +198,7 @@ export class Jit implements JitCalls {
     tells: boolean,
   ): unknown {
     const { stats } = this, { captures } = form, goesOn = form.calls > 0 && this.goesOn(form, leaves.tensors);
-    const isEager = tells || parts.isMixed || goesOn;
+    const isEager = tells || parts.isMixed || goesOn || form.closed.moves > 1;
     for (let i = captures.length - 1; i >= 0 && !isEager; i--) {
       const c = captures[i];
       if (c.isOutdated()) {
@@ -219,6 +222,7 @@ export class Jit implements JitCalls {
         uses: this.uses,
         writes: form.writes,
         plain: form.plain,
+        closed: form.closed,
         reuseOutputs: this.options.reuseOutputs === true,
         donated,
       });
@@ -351,7 +355,7 @@ export class Jit implements JitCalls {
 
   /** Calls the function as it is, and sees what it writes. */
   run(
-    { writes, assigned: positions, reached }: Form,
+    { writes, assigned: positions, reached, closed }: Form,
     args: unknown[],
     inputs: readonly TensorBase[],
     storages: readonly Storage[],
@@ -385,6 +389,15 @@ export class Jit implements JitCalls {
         movedHandles.renamed =
         readHandles.set =
           undefined;
+    }
+    const fresh = closed.note(read, movedHandles.since, new Set<unknown>([...inputs, ...grads]));
+    if (fresh !== undefined && closed.moves > 1) {
+      this.tell(
+        "a variable that it closes over and that was given another tensor since the call before",
+        infoText(infoOf(fresh)),
+        "pass what changes as an argument, or change the tensor that the variable has: h.assign(x), h.replace(x)",
+        "runs as it is each time",
+      );
     }
     this.uses.noteRead([...read].filter((t) => internals.isBefore(t, movedHandles.since)), inputs);
     this.uses.noteHandles([...assigned, ...renamed], inputs);

@@ -73,7 +73,8 @@ class Used extends Set<TensorBase> {
 
 /**
  * Runs `fn` once while listening, and makes what replays it, unless it `moves` an argument, a view of what it closes over
- * and writes, to other memory: then what it made is the caller's. @throws {JitError} @throws {ClosedOver}
+ * and writes, to other memory, or closes over another tensor than before: then what it made is the caller's.
+ * @throws {JitError} @throws {ClosedOver}
  */
 export function captureCall(call: CallToCapture): { captured: Captured; result: unknown; moves: boolean } {
   // what a capture makes lives as long as it does, whatever scope it was made in
@@ -150,6 +151,8 @@ function listen(call: CallToCapture): Heard {
   const isMoved = (t: TensorBase, i: number): boolean =>
     taking.tied[i] !== 0 && (madeOf(t) ?? insideStorages[i]) !== insideStorages[i];
   for (const i of assigned) internals.refresh(leaves.tensors[i], true);
+  const others = new Set<unknown>([...inside, ...leaves.tensors, ...places.values()]);
+  const fresh = call.closed.note(read, movedHandles.since, others);
   return {
     recording,
     counter,
@@ -167,7 +170,7 @@ function listen(call: CallToCapture): Heard {
     reads: versionsBelow(lazy.filter((t) => !handles.has(t) && !replaced.has(t))),
     assigned,
     writtenInputs,
-    moves: inside.some((t, i) => isMoved(t, i) && !replaced.has(t)),
+    moves: fresh !== undefined || inside.some((t, i) => isMoved(t, i) && !replaced.has(t)),
     result,
   };
 }
