@@ -79,7 +79,7 @@ export class GridCandidates {
    * further out, alone or with the output axes that no reduction depends on.
    */
   merges(): AxisOpt[][] {
-    const { regions, sizes, isFixed } = this.k, opts: AxisOpt[] = [], seen = new Set<string>();
+    const { regions, sizes, isFixed, caps } = this.k, opts: AxisOpt[] = [], seen = new Set<string>();
     const join = (axes: readonly number[]): void => {
       const last = axes[axes.length - 1];
       for (const i of axes.slice(0, -1).reverse()) opts.push({ op: "MERGE", axis: i, arg: last });
@@ -92,8 +92,11 @@ export class GridCandidates {
       const [load] = r.accesses.filter((a) => !a.isStore).sort((a, b) => bytes(b) - bytes(a));
       const step = (i: number): number => load === undefined ? 0 : Math.abs(load.strides[i]) || 0;
       const order = own.toSorted((a, b) => step(b) - step(a) || a - b);
-      // elements that lie side by side: what is apart is found sooner by two indices than by quotients
-      if (step(order[order.length - 1]) === 1) join(order);
+      // what lies apart is found sooner by two indices than by quotients, unless one axis alone has too few threads
+      const longest = Math.max(...own.map((i) => sizes[i]));
+      const results = sizes.reduce((n, s, i) => r.axes[i] && !r.own.includes(i) ? n * s : n, 1);
+      const isFew = results * longest < caps.grid!.units * caps.grid!.unitThreads;
+      if (isFew || step(order[order.length - 1]) === 1) join(order);
     }
     if (opts.length === 0) return [];
     const out = [opts.slice()], free = this.freeAxes();
@@ -297,7 +300,7 @@ export class GridCandidates {
     const loads = main.accesses.filter((a) => !a.isStore);
     for (const i of around) {
       if (i === fast || sizes[i] < 2 || loads.every((a) => a.depends[i])) continue;
-      for (const n of [2, 4, 8]) if (sizes[i] % n === 0) out.push([i, n]);
+      for (const n of new Set([2, 4, 8, ...sizes[i] < 8 ? [sizes[i]] : []])) if (sizes[i] % n === 0) out.push([i, n]);
     }
     return out;
   }

@@ -35,8 +35,8 @@ export const LAUNCH = 2.5;
 const NEAR = 0.03, MIDDLE = 0.2, FAR = 0.7;
 /** Threads of a unit that keep its arithmetic busy. */
 const BUSY_THREADS = 768;
-/** Lane operations of a loop's iteration, of an access, of the gate of an element, of quotients along an axis. */
-const LOOP_WORK = 4, ACCESS_WORK = 3, GATE_WORK = 2;
+/** Lane operations of a loop's iteration, of an access, of an element that a gate may leave out, of a quotient. */
+const LOOP_WORK = 4, ACCESS_WORK = 3, GATE_WORK = 1;
 export const QUOTIENT_WORK = 10;
 /** Microseconds of an iteration that reads nothing. */
 const ITERATION = 0.02;
@@ -95,6 +95,8 @@ interface Work {
   readonly depends: readonly boolean[];
   /** The access that it reads alone; -1 where it reads several, or none. */
   readonly access: number;
+  /** Is it that of its index? Then neighbors that one access reads share it. */
+  readonly isQuotient: boolean;
 }
 
 /** The arithmetic of a region's body, by what it depends on. */
@@ -118,13 +120,34 @@ function worksOf(r: Region, ranges: readonly UOp[]): Work[] {
       // what only loops decide is mostly known where they are unrolled, and shared by many
       const work = access === -2 ? 0.3 : opWork[u.op];
       const same = out.get(key);
-      if (same === undefined) out.set(key, { work, depends, access });
+      if (same === undefined) out.set(key, { work, depends, access, isQuotient: false });
       else same.work += work;
     }
     return access;
   };
   for (const u of roots) visit(u);
+  indexWorks(r, ranges, out);
   return [...out.values()];
+}
+
+/** Adds what indices and gates compute beside steps along axes: quotients and conditions, each once in a region. */
+function indexWorks(r: Region, ranges: readonly UOp[], out: Map<string, Work>): void {
+  const seen = new Set<UOp>(), divided = new Map<UOp, UOp>();
+  r.accesses.forEach(({ node }, access) => {
+    for (const u of toposort(node.src[0].src.slice(1), (x) => !seen.has(x))) {
+      const isQuotient = u.op === Ops.FLOORDIV || u.op === Ops.FLOORMOD, [of, by] = u.src;
+      if (seen.has(u)) continue;
+      seen.add(u);
+      if (!isQuotient && !(u.dtype.isBool && u.op !== Ops.CONST)) continue;
+      // a power of two takes a shift, a remainder beside its quotient a product
+      const isQuick = !isQuotient || divided.get(of) === by || (by.op === Ops.CONST && Math.log2(by.value) % 1 === 0);
+      const work = isQuick ? 1 : QUOTIENT_WORK, depends = ranges.map((x) => dependsOn(u, x));
+      if (isQuotient) divided.set(of, by);
+      const key = `${isQuotient ? access : "gate"} ${depends.map(Number).join("")}`, same = out.get(key);
+      if (same !== undefined) same.work += work;
+      else if (depends.includes(true)) out.set(key, { work, depends, access: isQuotient ? access : -1, isQuotient });
+    }
+  });
 }
 
 /** Microseconds of resources that are used side by side: those of the busiest, and more where others are busy too. */
@@ -292,7 +315,7 @@ export class GridModel {
     const resident = Math.max(1, fitting),
       busy = Math.min(units, groups),
       here = Math.min(resident, ceilDiv(groups, units));
-    const flight = flying * threads * here, issue = Math.min(1, threads * here / BUSY_THREADS);
+    const flight = flying * threads * here, issue = Math.min(1, whole * here / BUSY_THREADS);
     const passes = this.readAgain(axes, grouping, Math.min(groups, units * here));
     let sum = 0, lanes = 0, requests = 0, l2 = 0, memory = 0, chain = 0;
     demands.forEach((d, k) => {
@@ -317,7 +340,7 @@ export class GridModel {
     const work = here > 1 ? together([lanes, requests, l2, memory]) : sum;
     const waves = groups / (units * resident);
     const tail = waves > 1 && waves < 4 ? 1 + (Math.ceil(waves) / waves - 1) / 2 : 1;
-    const time = LAUNCH + Math.max(work * tail, chain * Math.ceil(waves)) + 0.1 * chain;
+    const time = LAUNCH + ((work * tail) ** 8 + (chain * Math.ceil(waves)) ** 8) ** 0.125 + 0.1 * chain;
     return { time, lanes, requests, l2, memory, chain, registers, resident, waves, flight };
   }
 
@@ -392,6 +415,7 @@ export class GridModel {
     kept: Map<UOp, number>,
   ): Demand {
     const loops = this.loopsOf(r, axes, serial), warps = ceilDiv(threads, Math.max(32, this.grid.warp));
+    const whole = Math.max(1, this.grid.warp) * ceilDiv(threads, Math.max(1, this.grid.warp)); // lanes without a thread wait
     let copies = 1, around = 1;
     for (let i = 0; i < axes.length; i++) {
       if (!r.axes[i]) continue;
@@ -406,8 +430,10 @@ export class GridModel {
       : axes.length > this.loops && r.kind === "store"
       ? around * r.root.src[1].dtype.itemsize / 4
       : 0;
+    const each: number[] = [];
     const shares = accesses.map((a) => {
       const { width, count, elements } = a.ofThread(axes), own = this.copiesOf(r, a.depends, axes);
+      each.push(count);
       // without loops it is in registers already
       if (!a.isStore && loops === 1) {
         if (kept.get(a.base) === own) return elements / own;
@@ -416,7 +442,7 @@ export class GridModel {
       const times = this.timesOf(r, a.depends, axes, serial, loops), { sectors, clocks } = a.ofWarp(digits, width);
       requests += times * count * clocks * warps * groups;
       lanes += times *
-        (count * (ACCESS_WORK + QUOTIENT_WORK * a.brokenAxes) + (a.isGated ? GATE_WORK * elements : 0));
+        (count * ACCESS_WORK + (a.isGated ? GATE_WORK * elements : 0));
       if (!a.isStore) {
         values += elements * a.itemsize / 4 + (loops === 1 && a.brokenAxes > 0 ? count : 0);
         flight += elements * a.itemsize;
@@ -430,11 +456,12 @@ export class GridModel {
       return elements / own;
     });
     for (const w of works) {
-      const share = w.access < 0 ? 1 : shares[w.access];
-      lanes += this.timesOf(r, w.depends, axes, serial, loops) * this.copiesOf(r, w.depends, axes) * w.work * share;
+      const times = this.timesOf(r, w.depends, axes, serial, loops), copies = this.copiesOf(r, w.depends, axes);
+      if (w.isQuotient) lanes += times * Math.min(copies, each[w.access]) * w.work;
+      else lanes += times * copies * w.work * (w.access < 0 ? 1 : shares[w.access]);
     }
     return {
-      lanes: lanes * groups * threads,
+      lanes: lanes * groups * whole,
       requests,
       l2,
       iterations: loops,

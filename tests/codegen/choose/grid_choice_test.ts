@@ -155,3 +155,33 @@ Deno.test(
     }
   }),
 );
+
+Deno.test(
+  "grid choice: windows with gates and quotients have neighbors along rows, whole warps, and threads for a long sum",
+  optimized(() => {
+    const chosen = (graph: (empty: (...s: number[]) => Tensor) => Tensor, at: number) => {
+      const device = openObserving("CUDA");
+      graph((...s) => Tensor.empty(s, { device: device.name })).realize();
+      return device.kernels.at(at)!.program;
+    };
+    // quotients by 2 are shared by channels, and cost a shift: 61 neighbors, not 8 that share a sum
+    const transposed = chosen(
+      (empty) => empty(4, 8, 28, 28).convTranspose2d(empty(8, 4, 7, 7), undefined, { stride: 2 }),
+      0,
+    );
+    assert.match(transposed.opts!, /LOCAL:3/);
+    assert.ok(transposed.grid!.size[0] >= 32, transposed.opts);
+    // the gradient of 7 x 7 weights: each thread sums for all of a row of them
+    const weights = chosen((empty) => {
+      const x = empty(4, 96, 57, 57), w = empty(96, 1, 7, 7);
+      return x.conv2d(w, undefined, { padding: 3, groups: 96 }).square().sum().gradient([w])[0];
+    }, -1);
+    assert.match(weights.opts!, /UPCAST:\d:7 .*GROUP/);
+    // four sums of 6,272 strided elements
+    const few = chosen((empty) => {
+      const x = empty(8, 4, 56, 56), w = empty(1, 4, 1, 1);
+      return x.conv2d(w, undefined, { stride: 2 }).square().sum().gradient([w])[0];
+    }, -1);
+    assert.ok(prod(few.grid!.size) >= 256, few.opts);
+  }),
+);
