@@ -6,7 +6,7 @@
 import { ArgumentError, ShapeError } from "../helpers/errors.ts";
 import { checkOptions } from "../helpers/options.ts";
 import { promote, sumDType } from "../dtype/promotion.ts";
-import { checkShards } from "../schedule/multi/lower_shards.ts";
+import { checkShards } from "../engine/front/engine.ts";
 import { checkTensor } from "../tensor/handle/base.ts";
 import { rotated } from "../tensor/shard.ts";
 import { Tensor } from "../tensor/tensor.ts";

@@ -8,6 +8,7 @@ import { ArgumentError, DTypeError } from "../helpers/errors.ts";
 import { checkInteger, checkOptions } from "../helpers/options.ts";
 import { checkTensor } from "../tensor/handle/base.ts";
 import { lookUp, sorts } from "../tensor/nodes/segments.ts";
+import { dividingMesh } from "../tensor/shard.ts";
 import { Tensor } from "../tensor/tensor.ts";
 
 /** Options of {@linkcode Embedding}. */
@@ -64,7 +65,8 @@ export class Embedding {
     const hot = indices.reshape([...indices.shape, 1, 1]).eq(rows);
     const found = hot.where(weight, 0).sum(-2).reshape([...indices.shape, embedSize]);
     const count = indices.numel();
-    if (count === 0 || !sorts(count, vocabSize, embedSize)) return found;
+    // what is divided among devices is not sorted: that would move it
+    if (count === 0 || !sorts(count, vocabSize, embedSize) || dividingMesh(indices) !== undefined) return found;
     // the same, with a gradient that sorts the indices
     const keys = indices.lt(0).bitwiseOr(indices.ge(vocabSize)).where(-1, indices).cast(dtypes.int32);
     const known = lookUp(

@@ -5,11 +5,18 @@
  *
  * @module
  */
+import { world } from "../collectives/engines.ts";
+import { processes } from "../device/group.ts";
 import { ArgumentError, FormatError, ShapeError } from "../helpers/errors.ts";
 import { sameArray } from "../helpers/math.ts";
 import { describe } from "../helpers/options.ts";
 import { checkShards } from "../engine/front/engine.ts";
+import { realizedBuffer } from "../tensor/realize.ts";
 import { Tensor } from "../tensor/tensor.ts";
+import { argOf } from "../uop/core/args.ts";
+import { reshape } from "../uop/core/build_movement.ts";
+import { Ops } from "../uop/core/ops.ts";
+import { bufferNode } from "../uop/core/uop.ts";
 import { shardSize } from "../uop/core/sharding.ts";
 import { bare } from "../uop/graph/complex.ts";
 import { safeLoad, writeShards } from "./safetensors.ts";
@@ -47,7 +54,8 @@ function checkTree(action: string, tree: unknown): Record<string, Tensor> {
 /**
  * Writes the tensors of `tree` to one safetensors file for each device that has parts of them
  * (`model-00001-of-00004.safetensors`) and their index (`model.safetensors.index.json`), which gets its name last: what a
- * path names is always whole. What several devices have is written once. Needs write permission for the folder.
+ * path names is always whole. What several devices have is written once. After `dist.init()` all ranks call it, and each
+ * writes what it has, to a folder that all of them see. Needs write permission for the folder.
  *
  * ```ts ignore
  * await state.distSave(model, "model.safetensors");
@@ -57,15 +65,33 @@ function checkTree(action: string, tree: unknown): Record<string, Tensor> {
  */
 export async function distSave(tree: unknown, path: string | URL): Promise<void> {
   const action = "save a tree in parts", target = pathOf(action, path), dict = checkTree(action, tree);
-  const files = new Map<number, [string, Tensor][]>();
+  const files = new Map<number, [string, Tensor][]>(), own = processes.place?.rank;
   for (const [name, t] of Object.entries(dict)) {
-    const whole = t.devices.length > 1 ? t.detach().to("JS") : t.detach();
+    const whole = own === undefined && t.devices.length > 1 ? t.detach().to("JS") : t.detach();
     for (const { rank, starts, stops } of partsOf(t)) {
       if (!files.has(rank)) files.set(rank, []);
-      files.get(rank)!.push([`${name}@${starts}`, whole.shrink(starts.map((s, i) => [s, stops[i]]))]);
+      const sizes = starts.map((s, i) => stops[i] - s);
+      const part = own === undefined
+        ? whole.shrink(starts.map((s, i) => [s, stops[i]]))
+        : rank === own
+        ? ownShard(t).shrink(sizes.map((n) => [0, n]))
+        : Tensor.empty(sizes, { dtype: t.dtype, device: "JS" }); // another process has it
+      files.get(rank)!.push([`${name}@${starts}`, part]);
     }
   }
-  await writeShards(target, [...files.keys()].sort((a, b) => a - b).map((rank) => files.get(rank)!));
+  const ranks = [...files.keys()].sort((a, b) => a - b), shards = ranks.map((rank) => files.get(rank)!);
+  if (own === undefined) return await writeShards(target, shards);
+  const file = files.has(own) ? ranks.indexOf(own) : undefined, { communicator } = world;
+  const barrier = async (): Promise<void> => await communicator!.start({ kind: "barrier" }, [], []).done();
+  await writeShards(target, shards, undefined, { file, writesIndex: own === 0, barrier });
+}
+
+/** What this process has of a tensor, on the host. */
+function ownShard(t: Tensor): Tensor {
+  const { layout } = argOf(realizedBuffer(bare(t.realize().uop))!, Ops.BUFFER).storage;
+  if (layout === undefined) return t.detach().to("JS");
+  const node = realizedBuffer(bare(t.uop))!, { storage, version } = argOf(node, Ops.BUFFER);
+  return new Tensor(reshape(bufferNode(storage, version, true), layout.local)).to("JS");
 }
 
 /** Parts by where they begin, joined along dimension `dim` and those after it. */
@@ -103,7 +129,7 @@ export async function distLoad<T>(tree: T, path: string | URL): Promise<T> {
       });
     }
     const value = whole.cast(t.dtype);
-    t.assign(t.devices.length > 1 ? value.shardLike(t) : value.to(t.device));
+    t.assign(checkShards(bare(t.uop)).mesh === undefined ? value.to(t.device) : value.shardLike(t));
   }
   Tensor.realize(Object.values(dict));
   return tree;

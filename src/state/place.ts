@@ -8,7 +8,10 @@ import { ArgumentError } from "../helpers/errors.ts";
 import { checkOptions, describe } from "../helpers/options.ts";
 import { notePlaced } from "../tensor/handle/placed.ts";
 import { meshOf, storedOn } from "../tensor/shard.ts";
-import type { MeshShape } from "../uop/core/sharding.ts";
+import type { Tensor } from "../tensor/tensor.ts";
+import { checkShards } from "../engine/front/engine.ts";
+import { deviceOf } from "../uop/core/shape.ts";
+import type { MeshShape, Spec } from "../uop/core/sharding.ts";
 import { getParameters } from "./state_dict.ts";
 
 /** Options of {@linkcode place}. */
@@ -27,9 +30,17 @@ export interface MeshPlaceOptions {
   readonly zero?: 1 | 2 | 3;
 }
 
+/** How a tensor is divided already on this mesh, as those of tensor-parallel layers; undefined where it is not. */
+function layerAxes(t: Tensor, mesh: MeshShape): Spec | undefined {
+  if (deviceOf(t.uop) !== mesh.device || t.dtype.isComplex) return undefined;
+  const own = checkShards(t.uop);
+  return own.mesh?.same(mesh) && !own.isStored && own.axes.some((a) => a !== null) ? own.axes : undefined;
+}
+
 /**
  * Puts the tensors of `tree` (weights, statistics, what an optimizer keeps) on the devices of a mesh, in place; returns
- * the tree. An optimizer that was made before follows its parameters at its next step. A list of devices is a mesh of one axis, "devices".
+ * the tree. What layers have divided along an axis of the mesh stays so: with `shard` its gradient and what an optimizer keeps
+ * are divided along another dimension. An optimizer that was made before follows its parameters at its next step. A list of devices is a mesh of one axis, "devices".
  *
  * ```ts
  * import { nn, state, Tensor } from "../../mod.ts";
@@ -61,10 +72,14 @@ export function place<T>(tree: T, where: MeshShape | readonly DeviceName[], opti
   }
   const count = shard === undefined ? 0 : mesh.sizeOf(shard), tensors = getParameters(tree);
   for (const t of tensors) {
-    const dim = count === 0 ? -1 : t.shape.findIndex((n) => n > 0 && n % count === 0);
-    const axes = t.shape.map((_, i) => i === dim ? shard! : null);
-    t.replace(storedOn(t, mesh, zero === 3 ? axes : axes.map(() => null)));
-    notePlaced(t, dim < 0 || zero === 3 || t.dtype.isComplex ? undefined : { mesh, axes, gradients: zero === 2 });
+    const kept = layerAxes(t, mesh), isFree = (i: number): boolean => (kept?.[i] ?? null) === null;
+    const dim = count === 0 || kept?.includes(shard!)
+      ? -1
+      : t.shape.findIndex((n, i) => n > 0 && n % count === 0 && isFree(i));
+    const axes = t.shape.map((_, i) => i === dim ? shard! : kept?.[i] ?? null);
+    if (kept === undefined) t.replace(storedOn(t, mesh, zero === 3 ? axes : axes.map(() => null)));
+    const isNoted = dim >= 0 && !t.dtype.isComplex && (zero < 3 || kept !== undefined);
+    notePlaced(t, isNoted ? { mesh, axes, gradients: zero >= 2 } : undefined);
   }
   const [first, ...rest] = tensors;
   first?.realize(rest);

@@ -380,11 +380,22 @@ export async function safeSave(
   await writeShards(target, shards, metadata);
 }
 
-/** Writes groups of tensors, as they are at the call, to a file each, and their index, which gets its name last. */
+/** The part of one process in {@linkcode writeShards}: the file that it writes, if any, and how it waits for the others. */
+export interface OwnShard {
+  readonly file: number | undefined;
+  readonly writesIndex: boolean;
+  barrier(): Promise<void>;
+}
+
+/**
+ * Writes groups of tensors, as they are at the call, to a file each, and their index, which gets its name last. With `own`
+ * one file alone, and the index once all processes have written theirs.
+ */
 export async function writeShards(
   target: string,
   shards: readonly (readonly (readonly [string, Tensor])[])[],
   metadata?: Readonly<Record<string, string>>,
+  own?: OwnShard,
 ): Promise<void> {
   const entries = shards.flat(), stem = target.replace(/\.safetensors$/, "");
   const count = String(shards.length).padStart(5, "0");
@@ -394,13 +405,22 @@ export async function writeShards(
   );
   const total = entries.reduce((n, [, t]) => n + t.nbytes(), 0);
   const index = { metadata: { ...metadata, total_size: total }, weight_map: Object.fromEntries(weights) };
-  const layouts = shards.map((shard) => layoutOf(shard, metadata));
-  realizeAll(entries);
-  await writeFiles([
-    ...layouts.map((layout, i) => [names[i], putting(layout)] as const),
-    [
-      `${stem}.safetensors.index.json`,
-      async (put) => await put(new TextEncoder().encode(JSON.stringify(index, null, 2))),
-    ],
-  ]);
+  const putIndex = [
+    `${stem}.safetensors.index.json`,
+    async (put: Put): Promise<void> => await put(new TextEncoder().encode(JSON.stringify(index, null, 2))),
+  ] as const;
+  if (own === undefined) {
+    const layouts = shards.map((shard) => layoutOf(shard, metadata));
+    realizeAll(entries);
+    return await writeFiles([...layouts.map((layout, i) => [names[i], putting(layout)] as const), putIndex]);
+  }
+  const mine = own.file === undefined ? undefined : shards[own.file];
+  if (mine !== undefined) {
+    const layout = layoutOf(mine, metadata);
+    realizeAll(mine);
+    await writeFiles([[names[own.file!], putting(layout)]]);
+  }
+  await own.barrier();
+  if (own.writesIndex) await writeFiles([putIndex]);
+  await own.barrier();
 }

@@ -70,6 +70,37 @@ Deno.test("place: columns, then rows, with the batch divided along another axis"
   near(await losses(m, rows(grid, "data")));
 });
 
+for (const zero of [1, 2, 3] as const) {
+  Deno.test(`place: what layers have divided stays so, what belongs to it is divided further, zero ${zero}`, async () => {
+    const plain = model(), m = { up: new ColumnLinear(6, 8, grid), down: new RowLinear(8, 4, grid) };
+    for (const name of ["up", "down"] as const) {
+      m[name].weight.assign(plain[name].weight.shardLike(m[name].weight)).realize();
+      m[name].bias!.assign(plain[name].bias!.shardLike(m[name].bias!)).realize();
+    }
+    state.place(m, grid, { shard: "data", zero });
+    near(await losses(m, rows(grid, "data"), true));
+    assert.equal(m.up.weight.sharding, "float32[8@model, 6]");
+    assert.equal(m.down.weight.sharding, "float32[4, 8@model]");
+    const optimizer = new nn.optim.Adam([m.up.weight, m.down.weight]) as unknown as { mean: Tensor[] };
+    assert.deepEqual(optimizer.mean.map((t) => t.sharding), ["float32[8@model, 6@data]", "float32[4@data, 8@model]"]);
+    assert.equal(
+      m.up.weight.grad!.sharding,
+      zero === 1 ? "float32[8@model, 6]{data: sum}" : "float32[8@model, 6@data]",
+    );
+  });
+}
+
+Deno.test("place: rows of a large table are looked up by divided tokens, which no sort moves", async () => {
+  const table = new nn.Embedding(300, 4), tokens = Tensor.arange(4096).mod(300).reshape([4, 1024]).realize();
+  state.place(table, grid);
+  const got = table.call(rows(grid, "data")(tokens).realize()).square().sum().backward();
+  const want = table.weight.to("JS"), counts = Tensor.arange(300).lt(4096 % 300).float().add(13).unsqueeze(1);
+  assert.ok(Math.abs(await got.item() as number - (await want.square().mul(counts).sum().item() as number)) < 1e-3);
+  const g = await table.weight.grad!.tolist() as number[][],
+    expected = await want.mul(2).mul(counts).tolist() as number[][];
+  g.forEach((row, i) => row.forEach((x, k) => assert.ok(Math.abs(x - expected[i][k]) < 1e-4)));
+});
+
 Deno.test("place: a step on divided memory gathers each weight, and scatters each gradient", async () => {
   const line = Mesh.of({ data: 4 }, { devices }), m = state.place({ w: Tensor.ones([8, 8]) }, line, { shard: "data" });
   m.w.requiresGrad = true;

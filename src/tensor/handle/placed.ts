@@ -42,9 +42,8 @@ export function dividedGradient(t: TensorBase, grad: UOp): UOp {
   const device = deviceOf(grad);
   if (meshes.count === 0 || t.dtype.isComplex || device === null || device !== deviceOf(t.uop)) return grad;
   const own = checkShards(t.uop), how = placedOf(t), { shape } = own;
-  const isOwn = own.axes.some((a) => a !== null),
-    axes = isOwn ? own.axes : how?.gradients === true ? how.axes : undefined;
-  const mesh = isOwn ? own.mesh : how?.mesh;
+  const isOwn = own.axes.some((a) => a !== null), isNoted = how?.gradients === true;
+  const [mesh, axes] = isNoted ? [how.mesh, how.axes] : isOwn ? [own.mesh, own.axes] : [];
   if (axes === undefined || mesh === undefined || sameArray(checkShards(grad).axes, axes)) return grad;
   return uop(Ops.SHARD, grad.dtype, [grad], new Sharding(mesh, shape, axes));
 }
