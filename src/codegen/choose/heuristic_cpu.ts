@@ -216,12 +216,13 @@ class Chooser {
     const { packed: packs, order } = plan, [packed] = packs;
     let thread = -1;
     if (caps.threads > 1 && plan.cost >= THREAD_COST) thread = this.threadAxis(order, tileOf, packed);
-    let chunk = -1;
+    let chunk = -1, chunks = 0;
     if (thread >= 0 && packed !== undefined && !packed.depends[thread]) {
       // a few long chunks, so that each fills its tiles rarely
-      const tiles = ceilDiv(this.sizes[thread], tileOf(thread));
-      const size = ceilDiv(tiles, caps.threads) * tileOf(thread);
-      if (thread !== v && kernel.mayOverlap && size > 1 && size < this.sizes[thread]) {
+      const tiles = ceilDiv(this.sizes[thread], tileOf(thread)), most = ceilDiv(tiles, caps.threads);
+      const size = most * tileOf(thread);
+      if (tiles % most === 0 && most > 1 && most < tiles) [chunk, chunks] = [thread, tiles / most];
+      else if (thread !== v && kernel.mayOverlap && size > 1 && size < this.sizes[thread]) {
         kernel.apply({ op: "PADTO", axis: thread, arg: size });
         chunk = thread;
       }
@@ -258,7 +259,7 @@ class Chooser {
       now[now.indexOf(order[i])] = now[i];
       now[i] = order[i];
     }
-    if (thread >= 0) kernel.apply({ op: "THREAD", axis: thread, arg: 0 });
+    if (thread >= 0) kernel.apply({ op: "THREAD", axis: thread, arg: chunks });
     let loops = chunk >= 0 ? 1 : 0;
     for (const i of order) if (packed?.depends[i] && i !== chunk && this.loopsOf(i) > 1) loops++;
     for (const a of packs) kernel.apply({ op: "STAGE", input: argOf(a.node.src[0].src[0], Ops.PARAM).slot, loops });

@@ -7,6 +7,7 @@
 import assert from "node:assert/strict";
 import { context, Tensor } from "../../../mod.ts";
 import type { LinearProgram } from "../../../src/renderer/renderer.ts";
+import { argOf, AxisKind } from "../../../src/uop/core/args.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
 import { Draw } from "../../fuzz/kernels.ts";
 import { bufferAccesses } from "../../support/buffer_accesses.ts";
@@ -73,6 +74,17 @@ Deno.test("heuristic cpu: an axis of as many tiles as threads is cut in no chunk
     return x.conv2d(Tensor.empty([16, 4, 5, 5], { device: x.device }), undefined, { padding: 2, groups: 2 });
   });
   assert.doesNotMatch(p.opts!, /PADTO:\d+:1\b/);
+});
+
+Deno.test("heuristic cpu: the images of a thread's chunk follow each other, not pixel by pixel", () => {
+  const [p] = kernelsOf("CLANG", [32, 3, 64, 64], (x) => {
+    return x.conv2d(Tensor.empty([64, 3, 7, 7], { device: x.device }), undefined, { stride: 2, padding: 3 });
+  });
+  assert.match(p.opts!, /THREAD:0:\d+ STAGE/);
+  const loops = p.uops.filter((u) => u.op === Ops.RANGE);
+  const thread = loops.findIndex((u) => argOf(u, Ops.RANGE).kind === AxisKind.THREAD);
+  // 4 images of 8 chunks, 32 rows, 32 columns in tiles of 4
+  assert.deepEqual(loops.slice(thread, thread + 4).map((u) => u.src[0].value), [8, 4, 32, 8], p.opts);
 });
 
 Deno.test("heuristic cpu: the weights of both of two convolutions that are added are packed", () => {
