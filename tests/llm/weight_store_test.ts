@@ -31,7 +31,7 @@ Deno.test("weights: planes are the same numbers, hardly more bytes, and go into 
   const alone: string[] = [];
   for (const [i, format] of QUANTIZED.entries()) {
     const raw = blocksOf(format, i + 1), weight = new Weight(tensorOf(format, raw), raw.device);
-    Tensor.realize([...weight.planes]);
+    weight.realize();
     assert.deepEqual(await weight.values().data(), await dequantize(raw, format).data(), format.name);
     assert.deepEqual(
       await weight.rows(new Tensor([2, 0], { device: "WASM" })).data(),
@@ -78,12 +78,56 @@ Deno.test("weights: a quantized file that was loaded is still the file", async (
 
 Deno.test("weights: the bytes of a file go when they are sorted", () => {
   const format = BLOCK_FORMATS.get("Q4_K")!, device = "WASM", used = () => Device.memory()[device].bytes;
-  const raw = new Tensor(new Uint8Array(256 * 144), { device: "JS" }).reshape([1, 256 * 144]).realize();
-  const file = { ...tensorOf(format, raw), shape: [1, 256 * 256] }, before = used();
-  const tensors = new Map(Array.from({ length: 8 }, (_, i) => [`w${i}`, file]));
+  const bytes = (i: number) => new Tensor(new Uint8Array(256 * 144).fill(i), { device: "JS" }).reshape([1, 256 * 144]);
+  const tensors = new Map(Array.from({ length: 8 }, (_, i) => {
+    const raw = bytes(i).realize();
+    return [`w${i}`, { ...tensorOf(format, raw), shape: [1, 256 * 256] }];
+  }));
+  Device.get(device);
+  const before = used();
   const store = new WeightStore(tensors, device, "a file");
+  store.products(["w0", "w1"]);
   for (const name of tensors.keys()) store.get(name);
   store.realize();
   assert.equal(store.nbytes(), 8 * 256 * 148);
-  assert.ok(used() - before <= 1.05 * store.nbytes(), `${used() - before} bytes are held for ${store.nbytes()}`);
+  assert.ok(used() - before <= store.nbytes(), `${used() - before} bytes are held for ${store.nbytes()}`);
+});
+
+Deno.test("weights: blocks of one format that read the same are one product, and still have names of their own", async () => {
+  const formats = ["Q8_0", "Q4_K", "Q8_0"].map((name) => BLOCK_FORMATS.get(name)!), device = "WASM";
+  const files = formats.map((format, i) => tensorOf(format, blocksOf(format, i + 1)));
+  const store = new WeightStore(new Map(files.map((t, i) => [`w${i}`, t])), device, "a file");
+  const products = store.products(["w0", "w1", "w2"]), x = Tensor.rand([3, WIDTH], { device }).realize();
+  store.realize();
+  assert.deepEqual([...store.memory].map(([name, x]) => `${name} ${x.shape}`), [
+    "w1.0 32,2,1",
+    "w1.1 32,2,1",
+    "w1.2 32,2,8",
+    "w1.3 32,2,8",
+    "w1.4 32,2,128",
+    "w0+w2.0 64,16,1",
+    "w0+w2.1 64,16,32",
+  ]);
+  const close = async (a: Tensor, b: Tensor) => {
+    const [got, want] = [await a.data(), await b.data()] as [Float32Array, Float32Array];
+    got.forEach((v, i) => assert.ok(Math.abs(v - want[i]) <= 1e-5 * (1 + Math.abs(want[i])), `${v} for ${want[i]}`));
+  };
+  const all = store.all, numbers = (i: number) => dequantize(files[i].raw(), formats[i]);
+  for (const [i, y] of products(x).entries()) {
+    assert.deepEqual(y.shape, [3, ROWS]);
+    await close(y, x.matmul(numbers(i).transpose(0, 1)));
+    assert.deepEqual(await all.get(`w${i}`)!.values().data(), await numbers(i).data());
+  }
+  // an adapter is added to its own part, and a part with one merged is a weight alone
+  const [a, b] = [[2, WIDTH], [ROWS, 2]].map((shape) => Tensor.rand(shape, { device }).realize());
+  all.get("w2")!.adapter = { a, b, scale: 0.5 };
+  const changed = numbers(2).add(b.matmul(a).mul(0.5)), [plain, , other] = products(x);
+  await close(plain, x.matmul(numbers(0).transpose(0, 1)));
+  const want = x.matmul(changed.transpose(0, 1)).realize();
+  const near = async (y: Tensor) =>
+    assert.ok(await y.sub(want).abs().max().item() as number <= 1e-3 * (await want.abs().max().item() as number));
+  await near(other);
+  all.get("w2")!.merge();
+  await near(products(x)[2]);
+  await close(products(x)[0], x.matmul(numbers(0).transpose(0, 1)));
 });

@@ -8,7 +8,7 @@
 import { dtypes } from "../../dtype/dtype.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import { type CacheHalf, type LayerCache, readCache, writeCache } from "./cache_memory.ts";
-import { type Layer, linear, needed, normLayer, type Place, rmsNorm } from "./linear_layers.ts";
+import { type Layer, linear, needed, normLayer, type Place, products, rmsNorm } from "./linear_layers.ts";
 import { hasPositions, hasWindow, type ModelSpec } from "./model_spec.ts";
 import { turn } from "./rope_tables.ts";
 import type { WeightStore } from "./weight_store.ts";
@@ -35,8 +35,8 @@ export function threeProducts(spec: ModelSpec, store: WeightStore, at: string): 
   const cut = (x: Tensor, i: number) => x.reshape([x.shape[0], counts[i], -1]);
   const together = linear(store, `${at}attn_qkv`, sizes.reduce((a, b) => a + b), dim);
   if (together !== undefined) return (x) => together(x).split(sizes, 1).map(cut);
-  const each = ["attn_q", "attn_k", "attn_v"].map((name, i) => needed(store, at + name, sizes[i], dim));
-  return (x) => each.map((f, i) => cut(f(x), i));
+  const each = products(store, ["attn_q", "attn_k", "attn_v"].map((name) => at + name), sizes, dim);
+  return (x) => each(x).map(cut);
 }
 
 /** How much sharper queries of late positions are: `[T, 1, 1]`. */

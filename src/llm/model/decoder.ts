@@ -148,6 +148,11 @@ export class Decoder {
     return this.store.all;
   }
 
+  /** What of the weights is on the device, by name. */
+  get memory(): ReadonlyMap<string, Tensor> {
+    return this.store.memory;
+  }
+
   /** What stands before the last norm: `[T, dim]`. */
   private hidden(
     tokens: Tensor,

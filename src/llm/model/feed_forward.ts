@@ -4,7 +4,7 @@
  * @module
  */
 import type { Tensor } from "../../tensor/tensor.ts";
-import { type Layer, linear, needed } from "./linear_layers.ts";
+import { type Layer, needed, products } from "./linear_layers.ts";
 import type { ExpertSpec, ModelSpec } from "./model_spec.ts";
 import type { Weight, WeightStore } from "./weight_store.ts";
 
@@ -32,11 +32,17 @@ function act(activation: ModelSpec["activation"], x: Tensor): Tensor {
 /** A feed-forward of `size` inner elements: gated where it has a gate, or twice the rows. */
 export function feedForward(spec: ModelSpec, store: WeightStore, at: string, suffix = ""): Layer {
   const { dim, activation } = spec, upWeight = store.get(`${at}ffn_up${suffix}.weight`), [rows] = upWeight.shape;
-  const gate = linear(store, `${at}ffn_gate${suffix}`, rows, dim),
-    up = needed(store, `${at}ffn_up${suffix}`, rows, dim);
+  const isGated = store.maybe(`${at}ffn_gate${suffix}.weight`) !== undefined;
   const [, inner] = store.get(`${at}ffn_down${suffix}.weight`).shape,
     down = needed(store, `${at}ffn_down${suffix}`, dim, inner);
-  if (gate !== undefined) return (x) => down(gated(activation, gate(x), up(x)));
+  if (isGated) {
+    const both = products(store, [`${at}ffn_gate${suffix}`, `${at}ffn_up${suffix}`], [rows, rows], dim);
+    return (x) => {
+      const [g, u] = both(x);
+      return down(gated(activation, g, u));
+    };
+  }
+  const up = needed(store, `${at}ffn_up${suffix}`, rows, dim);
   if (inner * 2 === rows) {
     return (x) => {
       const [g, u] = up(x).split([inner, inner], 1);

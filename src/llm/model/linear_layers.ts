@@ -73,6 +73,22 @@ export function linear(store: WeightStore, name: string, m: number, n: number): 
     return bias === undefined ? y : y.add(bias.values());
   };
 }
+/** Products of one `x` by the names of their weights `[sizes[i], n]`, which must be there, each with its bias. */
+export function products(
+  store: WeightStore,
+  names: readonly string[],
+  sizes: readonly number[],
+  n: number,
+): (x: Tensor) => Tensor[] {
+  const biases = names.map((name, i) => store.maybe(`${name}.bias`, [sizes[i]]));
+  names.forEach((name, i) => store.get(`${name}.weight`, [sizes[i], n]));
+  const all = store.products(names.map((name) => `${name}.weight`));
+  return (x) =>
+    all(x).map((y, i) => {
+      const bias = biases[i];
+      return bias === undefined ? y : y.add(bias.values());
+    });
+}
 /** A product that must be there. @throws {FormatError} naming its weight */
 export function needed(store: WeightStore, name: string, m: number, n: number): Layer {
   store.get(`${name}.weight`, [m, n]);

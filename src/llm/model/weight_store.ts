@@ -8,7 +8,7 @@ import { dtypes } from "../../dtype/dtype.ts";
 import { DTypeError, FormatError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
 import { Tensor } from "../../tensor/tensor.ts";
-import { numbersOf, planesOf } from "../files/block_formats.ts";
+import { type BlockFormat, numbersOf, planesOf } from "../files/block_formats.ts";
 import type { GgufTensor } from "../files/gguf.ts";
 import { plainTensor } from "../files/llama2c.ts";
 
@@ -27,15 +27,50 @@ export class Weight {
   adapter: Adapter | undefined = undefined;
   private source: GgufTensor;
   private held: readonly Tensor[];
+  /** What its planes are a part of. */
+  private stack: WeightStack | undefined = undefined;
 
-  /** Goes to `device` when its memory is realized. */
-  constructor(source: GgufTensor, device: string) {
-    const raw = source.raw(), there = raw.device === device ? raw : raw.to(device), { format } = source;
+  /** Goes to `device` when it is realized. */
+  constructor(source: GgufTensor, private readonly device: string) {
     this.shape = source.shape;
     this.source = source;
-    this.held = format.plain === undefined ? planesOf(there, format).map((x) => x.contiguous()) : [there];
+    // those of blocks are made when they are read
+    this.held = source.format.plain === undefined ? [] : [this.bytes()];
   }
-  /** What is on the device: its elements, or the planes of its blocks, rows first. */
+  private bytes(): Tensor {
+    const raw = this.source.raw();
+    return raw.device === this.device ? raw : raw.to(this.device);
+  }
+  /** The format of its blocks, or of its elements. */
+  get format(): BlockFormat {
+    return this.source.format;
+  }
+  /** Reads it. */
+  realize(): void {
+    if (this.format.plain !== undefined) void this.held[0].realize();
+    else this.sorting((planes) => Tensor.realize(this.held = planes.map((x) => x.contiguous())));
+  }
+  /** What `use` makes of planes of bytes, which are given back then. */
+  sorting(use: (planes: readonly Tensor[]) => void): void {
+    const there = this.bytes(), isCopy = there.device !== this.source.raw().device;
+    if (isCopy) there.realize();
+    use(planesOf(there, this.format));
+    if (isCopy) there.dispose();
+  }
+  /** Its planes are rows `[from, to)` of a stack's. */
+  layIn(stack: WeightStack, from: number, to: number): void {
+    this.stack = stack;
+    this.held = stack.planes.map((x) => x.at([from, to]));
+  }
+  /** Is it a part of any stack? */
+  get isPart(): boolean {
+    return this.stack !== undefined;
+  }
+  /** Is it still a part of this stack? */
+  isIn(stack: WeightStack): boolean {
+    return this.stack === stack;
+  }
+  /** What is on the device, once it is realized: its elements, or the planes of its blocks, rows first. */
   get planes(): readonly Tensor[] {
     return this.held;
   }
@@ -65,7 +100,11 @@ export class Weight {
   }
   /** `x` `[..., n]` times it, `[m, n]`: `[..., m]`. */
   product(x: Tensor): Tensor {
-    const y = x.matmul(this.values().transpose(0, 1)), more = this.adapter;
+    return this.adapted(x, x.matmul(this.values().transpose(0, 1)));
+  }
+  /** The product of `x`, of the product without what is added to it. */
+  adapted(x: Tensor, y: Tensor): Tensor {
+    const more = this.adapter;
     if (more === undefined) return y;
     return y.add(x.matmul(more.a.transpose(0, 1)).matmul(more.b.transpose(0, 1)).mul(more.scale));
   }
@@ -75,6 +114,7 @@ export class Weight {
     const { a, b, scale } = this.adapter,
       sum = this.values().add(b.matmul(a).mul(scale)).detach().contiguous().realize();
     this.held = [sum];
+    this.stack = undefined;
     this.adapter = undefined;
     this.source = plainTensor(this.source.name, sum, sum.device);
   }
@@ -86,9 +126,41 @@ export class Weight {
   }
 }
 
+/** Weights `[m, n]` in blocks of one format, one below the other: one product gives those of all. */
+export class WeightStack {
+  private held: readonly Tensor[] = [];
+  constructor(private readonly parts: readonly Weight[]) {}
+
+  /** Planes of all rows, once it is realized. */
+  get planes(): readonly Tensor[] {
+    return this.held;
+  }
+  /** Reads its parts, whose planes are rows of its own from then on. */
+  realize(): void {
+    const { parts } = this,
+      read = (all: readonly (readonly Tensor[])[]): void => {
+        const next = parts[all.length];
+        if (next !== undefined) return next.sorting((planes) => read([...all, planes]));
+        this.held = all[0].map((_, i) => Tensor.cat(all.map((planes) => planes[i]), 0).contiguous());
+        Tensor.realize([...this.held]);
+      };
+    read([]);
+    let at = 0;
+    for (const w of parts) w.layIn(this, at, at += w.shape[0]);
+  }
+  /** `x` `[..., n]` times each. */
+  products(x: Tensor): Tensor[] {
+    const { parts, held } = this;
+    if (parts.some((w) => !w.isIn(this))) return parts.map((w) => w.product(x));
+    const y = x.matmul(numbersOf(held, parts[0].format).transpose(0, 1));
+    return y.split(parts.map((w) => w.shape[0]), -1).map((y, i) => parts[i].adapted(x, y));
+  }
+}
+
 /** Weights by name; what is never asked for is never read. */
 export class WeightStore {
   private readonly made = new Map<string, Weight>();
+  private readonly stacks = new Map<string, WeightStack>();
   constructor(
     private readonly tensors: ReadonlyMap<string, GgufTensor>,
     readonly device: string,
@@ -115,6 +187,27 @@ export class WeightStore {
     if (weight === undefined) throw new FormatError("load", { file: this.file, reason: `it has no tensor "${name}"` });
     return weight;
   }
+  /**
+   * The products of an `x` with several weights that must be there. Those in blocks of one format are put below each
+   * other when they are read, and are one product.
+   */
+  products(names: readonly string[]): (x: Tensor) => Tensor[] {
+    const weights = names.map((name) => this.get(name)), found: ((x: Tensor) => Tensor[])[] = [], order: number[] = [];
+    for (const format of new Set(weights.map((w) => w.format))) {
+      const of = weights.flatMap((w, i) => w.format === format ? [i] : []), parts = of.map((i) => weights[i]);
+      order.push(...of);
+      if (format.plain !== undefined || parts.length === 1) found.push((x) => parts.map((w) => w.product(x)));
+      else {
+        const stack = new WeightStack(parts);
+        this.stacks.set(of.map((i) => names[i]).join("+"), stack);
+        found.push((x) => stack.products(x));
+      }
+    }
+    return (x) => {
+      const all = found.flatMap((f) => f(x));
+      return weights.map((_, i) => all[order.indexOf(i)]);
+    };
+  }
   /** Those that were asked for, by name. */
   get all(): ReadonlyMap<string, Weight> {
     return this.made;
@@ -122,7 +215,17 @@ export class WeightStore {
   /** Reads all that was asked for. */
   realize(): void {
     // one after the other: the bytes of a file that were sorted go before the next ones come
-    for (const w of this.made.values()) Tensor.realize([...w.planes]);
+    for (const stack of this.stacks.values()) stack.realize();
+    for (const w of this.made.values()) if (!w.isPart) w.realize();
+  }
+  /** What is on the device, by name: planes of weights have numbers, and weights that are one product are one. */
+  get memory(): ReadonlyMap<string, Tensor> {
+    const out = new Map<string, Tensor>();
+    const put = (name: string, planes: readonly Tensor[]): void =>
+      planes.forEach((x, i) => out.set(planes.length === 1 ? name : `${name}.${i}`, x));
+    for (const [name, w] of this.made) if (!w.isPart) put(name, w.planes);
+    for (const [name, s] of this.stacks) put(name, s.planes);
+    return out;
   }
   /** How many numbers they stand for. */
   get parameters(): number {

@@ -13,7 +13,7 @@ export interface DecodeStep {
   readonly f: (token: Tensor, position: Tensor) => { next: Tensor; logits: Tensor };
   /** To call and to export it with. */
   readonly args: [Tensor, Tensor];
-  /** By their names in the file. */
+  /** By their names in the file; what is of several of those has all of them. */
   readonly weights: Readonly<Record<string, Tensor>>;
   /** What the program is called. */
   readonly name: string;
@@ -36,10 +36,6 @@ export function decodeStep(decoder: Decoder, name = "llm"): DecodeStep {
     return { next: logits.argmax().cast("int32").reshape([1]), logits };
   };
   const first = new Tensor(Int32Array.of(0), { device: decoder.device });
-  const weights = Object.fromEntries(
-    [...decoder.weights].flatMap(([key, { planes }]) =>
-      planes.map((x, i) => [planes.length === 1 ? key : `${key}.${i}`, x])
-    ),
-  );
+  const weights = Object.fromEntries(decoder.memory);
   return { f, args: [first, position.bind(0)], weights, name };
 }
