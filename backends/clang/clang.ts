@@ -15,7 +15,7 @@ import {
   type Launch,
   LaunchGraph,
   type Program,
-  ThreadTimes,
+  type ThreadTimes,
 } from "../../src/device/program.ts";
 import { writeScalar } from "../../src/dtype/convert.ts";
 import type { DType } from "../../src/dtype/dtype.ts";
@@ -26,6 +26,7 @@ import { type CSource, CStyleRenderer, identifier } from "../../src/renderer/c/c
 import type { Capabilities, LinearProgram } from "../../src/renderer/renderer.ts";
 import { COMMAND_HEADER, RUNTIME_ABI, RUNTIME_SOURCE, RUNTIME_SYMBOLS } from "./c_runtime.ts";
 import { svdText } from "./svd_kernel.ts";
+import { ThreadRows } from "./thread_times.ts";
 import {
   anotherChance,
   compileError,
@@ -327,10 +328,10 @@ class ClangGraph extends LaunchGraph {
 
 /** Runs commands, and keeps what each thread did of them while somebody watches. */
 class Runner {
-  readonly threadTimes: ThreadTimes;
+  readonly threadTimes: ThreadRows;
 
   constructor(private readonly runtime: Runtime) {
-    this.threadTimes = new ThreadTimes(() => uncounted(runtime));
+    this.threadTimes = new ThreadRows(() => uncounted(runtime));
   }
 
   run({ words }: Commands, count: number, ends: Float64Array<ArrayBuffer> | undefined): void {

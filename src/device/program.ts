@@ -88,7 +88,7 @@ export function groupsOf(linear: LinearProgram, vars: readonly (number | bigint)
   return [Number(valueOf(x)), Number(valueOf(y)), Number(valueOf(z))];
 }
 
-/** Events that a thread has counted while it ran its part. */
+/** Events that a thread has counted while it ran its part of a launch. */
 export interface ThreadCounts {
   /** Of the processor. */
   readonly cycles?: number;
@@ -112,73 +112,16 @@ export interface ThreadTime {
   readonly counts: ThreadCounts | undefined;
 }
 
-/** Numbers of a row: launch, thread, core, begin, end, page faults, cycles, instructions, cache misses. */
-const WORDS = 9;
-
-/** Rows that are kept of one list of launches. */
-const ROWS = 1 << 14;
-
-/** Watches the threads of a device. */
-export class ThreadTimes {
-  /** Where the runtime writes; undefined while nobody watches. */
-  rows: Float64Array<ArrayBuffer> | undefined;
-  /** Whether counters are read, too. */
-  private counts = false;
-  private written = 0;
-  private watchers = 0;
-
-  /** @param counters what the system does not count, as a sentence; undefined where it counts all */
-  constructor(readonly counters: () => string | undefined) {}
-
-  /** Begins. Gives what cannot be counted here, where `counts` asks for it. */
-  start(counts: boolean): string | undefined {
-    this.watchers++;
-    this.rows ??= new Float64Array(ROWS * WORDS);
-    this.counts ||= counts;
-    return counts ? this.counters() : undefined;
-  }
+/** Which thread of a device ran what part of each launch, when, and on which core: while somebody watches. */
+export interface ThreadTimes {
+  /** What the system does not count, and why; undefined where it counts all. */
+  uncounted(): string | undefined;
+  /** Begins; with `counts` events are counted, too. */
+  start(counts: boolean): void;
   /** Ends, when all who began have. */
-  stop(): void {
-    if (--this.watchers > 0) return;
-    this.rows = undefined;
-    this.counts = false;
-    this.written = 0;
-  }
-
-  /** Rows that there is room for, as the runtime takes it: negative where counters are read. */
-  get limit(): number {
-    return this.counts ? -ROWS : ROWS;
-  }
-  /** Notes that a list of launches has filled so many rows. */
-  note(rows: number): void {
-    this.written = Math.min(rows, ROWS);
-  }
-
-  /** Rows of the last list of launches; they are taken once. */
-  take(): Float64Array<ArrayBuffer> | undefined {
-    const rows = this.written === 0 ? undefined : this.rows?.slice(0, this.written * WORDS);
-    this.written = 0;
-    return rows;
-  }
-}
-
-/** Rows as records. */
-export function threadTimesOf(rows: Float64Array): ThreadTime[] {
-  const out: ThreadTime[] = [];
-  for (let at = 0; at < rows.length; at += WORDS) {
-    const [launch, thread, core, beginMs, endMs, pageFaults, cycles, instructions, cacheMisses] = rows.subarray(
-      at,
-      at + WORDS,
-    );
-    const known = Object.entries({ cycles, instructions, cacheMisses, pageFaults }).filter(([, n]) => n >= 0);
-    out.push({
-      launch,
-      thread,
-      core,
-      beginMs,
-      endMs,
-      counts: known.length === 0 ? undefined : Object.fromEntries(known),
-    });
-  }
-  return out;
+  stop(): void;
+  /** What was written of the last list of launches, to be read later; it is taken once. */
+  take(): Float64Array<ArrayBuffer> | undefined;
+  /** What was taken, as records. */
+  read(rows: Float64Array): ThreadTime[];
 }

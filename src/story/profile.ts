@@ -6,7 +6,7 @@
  * @module
  */
 import { getDevice, openDevices } from "../device/device.ts";
-import { type ThreadCounts, type ThreadTimes, threadTimesOf } from "../device/program.ts";
+import type { ThreadCounts, ThreadTimes } from "../device/program.ts";
 import { countText } from "../engine/front/listening.ts";
 import type { CompiledKernel, ExecItem } from "../engine/front/runners.ts";
 import { rooflineOf } from "../engine/roofline.ts";
@@ -98,6 +98,7 @@ interface Batch {
   readonly ends: Float64Array;
   /** What threads did of them, where the device tells. */
   readonly threads: Float64Array | undefined;
+  readonly times: ThreadTimes | undefined;
   flow: number | undefined;
 }
 
@@ -152,7 +153,8 @@ export class Profiler {
     let threads = this.watched.get(device);
     if (threads === undefined && (threads = getDevice(device).threadTimes) !== undefined) {
       this.watched.set(device, threads);
-      this.uncounted = threads.start(this.counts);
+      threads.start(this.counts);
+      if (this.counts) this.uncounted = threads.uncounted();
     }
     return threads;
   }
@@ -162,8 +164,8 @@ export class Profiler {
     let kernels = this.kernelsOf.get(items);
     if (kernels === undefined) this.kernelsOf.set(items, kernels = items.map((item) => this.kernel(item)));
     this.count += items.length;
-    const threads = this.threadsOf(kernels[0].device)?.take();
-    this.kept.push({ kernels, startMs, ends, threads, flow: undefined });
+    const times = this.threadsOf(kernels[0].device), threads = times?.take();
+    this.kept.push({ kernels, startMs, ends, threads, times, flow: undefined });
   }
 
   private hear({ kind, name, startMs, endMs, device, deviceMs, isQueued, later, subject }: Span): void {
@@ -245,7 +247,7 @@ export class Profiler {
 
 /** What threads did of some launches. */
 function partsOf(batch: Batch, kernels: ReadonlyMap<ProfiledKernel, ProfiledKernel>): Part[] {
-  return threadTimesOf(batch.threads!).map(({ launch, thread, core, beginMs, endMs, counts }) => ({
+  return batch.times!.read(batch.threads!).map(({ launch, thread, core, beginMs, endMs, counts }) => ({
     kernel: kernels.get(batch.kernels[launch])!,
     thread,
     core,

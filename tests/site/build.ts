@@ -246,6 +246,11 @@ export async function writeSite(folder: string, { files }: Site): Promise<void> 
   await Deno.mkdir(folder, { recursive: true });
   for (const [name, text] of Object.entries(files)) await Deno.writeTextFile(`${folder}/${name}`, text);
   await Deno.copyFile(new URL("site.css", import.meta.url), `${folder}/site.css`);
+  const pictures = new URL("docs/pictures/", ROOT);
+  await Deno.mkdir(`${folder}/pictures`, { recursive: true });
+  for (const { name } of Deno.readDirSync(pictures)) {
+    await Deno.copyFile(new URL(name, pictures), `${folder}/pictures/${name}`);
+  }
   await bundle("mod.ts", `${folder}/dinograd.js`);
   await bundle("tests/site/client.ts", `${folder}/site.js`);
   await bundle("tests/site/runner.ts", `${folder}/runner.js`);

@@ -59,6 +59,26 @@ Deno.test("notes: kernels that are joined by their rows are told, with what they
   }
 });
 
+Deno.test("notes: the plans beside the chosen one are told, with what the model expects of each", () => {
+  // of a kernel that no other test has compiled
+  const make = (device: string) => Tensor.empty([768, 640], { device }).realize().sin().sum(1).add(0.3125);
+  const grid = notesOf(make), cpu: Note[] = [], stop = listenToNotes((n) => cpu.push(n));
+  try {
+    context({ NOOPT: 0 }, () => make("CLANG").realize());
+  } finally {
+    stop();
+  }
+  for (const notes of [grid, ...(Device.list().some((d) => d.name === "CLANG" && d.available) ? [cpu] : [])]) {
+    const others = notes.filter((n) => n.text.startsWith("beside it, by the model: ") && n.of?.kind === "kernel");
+    assert(others.length > 0, notes.map((n) => n.text).join("\n"));
+    for (const { kind, text, numbers, of } of others) {
+      assertEquals([kind, text.split("; ").length <= 3, numbers.least > 0], ["analysis", true, true]);
+      const chosen = notes.find((n) => n.of === of && n.kind === "passed" && /by the model/.test(n.text))!;
+      assert(Object.values(chosen.numbers)[0] <= numbers.least * 1.01, `${chosen.text}\n${text}`);
+    }
+  }
+});
+
 Deno.test("notes: explain tells what BEAM measured", async () => {
   const folder = await Deno.makeTempDir();
   try {

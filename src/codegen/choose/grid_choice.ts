@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { tellOthers, TOLD } from "./heuristic_cpu.ts";
 import { ArgumentError } from "../../helpers/errors.ts";
 import type { Capabilities, Renderer } from "../../renderer/renderer.ts";
 import { sizeOf } from "../../uop/core/ranges.ts";
@@ -154,11 +155,15 @@ export function chooseGrid(ast: UOp, renderer: Renderer): Kernel {
     return tell([ast, renderer], "a product in tiles", tiled, tiled.kernel());
   }
   const plans = pricedPlans(ast, renderer, tiled?.time);
-  for (const p of plans.reverse()) {
+  for (const [i, p] of plans.reverse().entries()) {
     const kernel = planned(ast, renderer, p);
-    if (kernel !== undefined) {
-      return tell([ast, renderer], `threads, the best of ${plans.length} plans`, p, kernel, tiled?.time);
+    if (kernel === undefined) continue;
+    tell([ast, renderer], `threads, the best of ${plans.length} plans`, p, kernel, tiled?.time);
+    if (wantsNotes()) {
+      const others = plans.slice(i + 1, i + 1 + TOLD);
+      tellOthers(ast, others.flatMap((o) => [[o.time, planned(ast, renderer, o)?.applied ?? []] as const]));
     }
+    return kernel;
   }
   if (tiled !== undefined) {
     return tell([ast, renderer], "a product in tiles, less than by threads", tiled, tiled.kernel());

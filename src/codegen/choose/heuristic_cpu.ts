@@ -45,6 +45,8 @@ const TIE = 0.994;
 
 /** Times the cost of the best that is nearly as good, for who measures. */
 const NEARLY = 2;
+/** Plans that notes tell beside the chosen one. */
+export const TOLD = 3;
 
 /** What has been chosen, and what it costs. */
 interface Plan extends Candidate {
@@ -389,16 +391,31 @@ export function heuristic(kernel: Kernel, { caps }: Renderer): void {
   const opts = optsText(kernel.applied), { cost } = plan;
   const what = opts === "" ? "loops as they are" : `loops by the opts ${opts}`;
   note("passed", ast, `${what}: ${cost.toPrecision(3)} by the model, the least of its plans`, { cost });
+  const others = rankedOpts(ast, caps, TOLD + 1).filter((o) => optsText(o.opts) !== opts).slice(0, TOLD);
+  tellOthers(ast, others.map((o) => [o.cost, o.opts] as const));
+}
+
+/** Notes the plans that were weighed beside the chosen one, with what each takes by the model. */
+export function tellOthers(ast: UOp, others: readonly (readonly [cost: number, opts: readonly Opt[]])[]): void {
+  if (others.length === 0) return;
+  const texts = others.map(([cost, opts]) => `${cost.toPrecision(3)} ${optsText(opts) || "loops as they are"}`);
+  note("analysis", ast, `beside it, by the model: ${texts.join("; ")}`, { least: others[0][0] });
 }
 
 /** Lists of opts for loops, at most so many, that the model takes for nearly as good as its choice: the best first. */
 export function modeledOpts(ast: UOp, caps: Capabilities, count: number): Opt[][] {
-  const plans = chooserFor(new Kernel(ast), caps)?.plans(NEARLY) ?? [], found = new Map<string, Opt[]>();
+  return rankedOpts(ast, caps, count).map((o) => o.opts);
+}
+
+/** The same with what they cost. */
+function rankedOpts(ast: UOp, caps: Capabilities, count: number): { readonly opts: Opt[]; readonly cost: number }[] {
+  const plans = chooserFor(new Kernel(ast), caps)?.plans(NEARLY) ?? [];
+  const found = new Map<string, { readonly opts: Opt[]; readonly cost: number }>();
   for (const plan of plans.sort((a, b) => a.cost - b.cost)) {
     if (found.size === count) break;
-    const kernel = new Kernel(ast);
+    const kernel = new Kernel(ast), { cost } = plan;
     chooserFor(kernel, caps)!.run(plan);
-    if (!found.has(optsText(kernel.applied))) found.set(optsText(kernel.applied), kernel.applied);
+    if (!found.has(optsText(kernel.applied))) found.set(optsText(kernel.applied), { opts: kernel.applied, cost });
   }
   return [...found.values()];
 }

@@ -53,11 +53,13 @@ export function graphHtml(ui: Ui, graph: GraphSpec): string {
   }" tabindex="0" aria-label="graph of ${graph.boxes.length} nodes"></div>`;
 }
 
-/** A list of which the rows around `at` are shown. */
-export function windowHtml(rows: readonly string[], at: number, limit: number): string {
-  const from = Math.max(0, Math.min(at - (limit >> 1), rows.length - limit)), to = Math.min(rows.length, from + limit);
+/** A list of `count` rows, of which those around `at` are shown, and made. */
+export function windowHtml(count: number, rowOf: (i: number) => string, at: number, limit: number): string {
+  const from = Math.max(0, Math.min(at - (limit >> 1), count - limit)), to = Math.min(count, from + limit);
   const more = (n: number, where: string): string => n > 0 ? `<div class="quiet">${n} more ${where}</div>` : "";
-  return more(from, "above") + rows.slice(from, to).join("") + more(rows.length - to, "below");
+  let rows = "";
+  for (let i = from; i < to; i++) rows += rowOf(i);
+  return more(from, "above") + rows + more(count - to, "below");
 }
 
 /** A kernel's name with what it took. */
@@ -153,7 +155,7 @@ export function scheduleView(ui: Ui): string {
     edges,
   };
   const list = s.steps.map((step, i) => {
-    const { kernel, kind, buffers, writes, device, lines } = step;
+    const { kernel, buffers, writes, device, lines } = step;
     const name = kernel === undefined
       ? escapeHtml(labelOf(i))
       : `<a href="${linkTo(ui, { view: "kernel", kernel: String(kernel) })}">${kernelText(ui, kernel)}</a>`;
@@ -161,18 +163,16 @@ export function scheduleView(ui: Ui): string {
     return `<div class="row${i === chosen ? " on" : ""}"><a class="num" href="${
       linkTo(ui, { step: String(i) })
     }">${i}</a>` +
-      `<span>${kind === "kernel" ? "" : `${kind} `}${name}</span><span class="quiet">${
-        escapeHtml(device)
-      } · buffers ${moved}` +
+      `<span>${name}</span><span class="quiet">${escapeHtml(device)} · buffers ${moved}` +
       `${lines.length === 0 ? "" : ` · ${escapeHtml(lines[lines.length - 1])}`}</span></div>`;
   });
   const cut = s.steps.length > limit
     ? `<p class="quiet">${s.steps.length} steps: the ${limit} around the selected one are drawn.</p>`
     : "";
   return `<nav class="tabs">${tabs.slice(0, rows).join("")}</nav><p>From a graph of ${s.nodes} nodes.</p>${cut}` +
-    `<div class="two"><div class="list" data-keep="steps">${windowHtml(list, chosen, rows)}</div><div>${
-      graphHtml(ui, graph)
-    }` +
+    `<div class="two"><div class="list" data-keep="steps">${
+      windowHtml(list.length, (i) => list[i], chosen, rows)
+    }</div><div>${graphHtml(ui, graph)}` +
     `${memoryHtml(ui, at, chosen)}</div></div>`;
 }
 
@@ -237,10 +237,9 @@ export function workText(ui: Ui, of: number | undefined): string {
 export function passesView(ui: Ui): string {
   const { data, selection } = ui, { passes } = data, shown = passesShown(ui), { rows } = limitsOf();
   const at = numberOf(ui, "pass") ?? shown[0];
-  let before: number | undefined = -1;
-  const list = shown.map((i) => {
-    const p = passes[i], head = p.of === before ? "" : `<div class="head">${escapeHtml(workText(ui, p.of))}</div>`;
-    before = p.of;
+  const row = (k: number): string => {
+    const i = shown[k], p = passes[i], isSame = k > 0 && passes[shown[k - 1]].of === p.of;
+    const head = isSame ? "" : `<div class="head">${escapeHtml(workText(ui, p.of))}</div>`;
     const to = linkTo(ui, { pass: String(i), change: undefined });
     return `${head}<a class="row${i === at ? " on" : ""}" href="${to}" style="padding-left:${
       8 + 12 * Math.min(p.depth, 8)
@@ -249,7 +248,7 @@ export function passesView(ui: Ui): string {
         p.changes.length || (p.before === p.after ? "" : "·")
       }</span>` +
       `<span class="num quiet">${timeText(p.timeMs)}</span></a>`;
-  });
+  };
   const hidden = passes.length - shown.length;
   const filter =
     `<p class="tools"><input id="search" type="search" placeholder="pass, kernel or rule ( / )" value="${
@@ -263,7 +262,7 @@ export function passesView(ui: Ui): string {
     ? `<p>Nothing was recorded, or nothing is found.</p>`
     : passHtml(ui, at);
   return `${filter}<div class="two"><div class="list" data-keep="passes">${
-    windowHtml(list, shown.indexOf(at), rows)
+    windowHtml(shown.length, row, shown.indexOf(at), rows)
   }</div>` +
     `<div class="detail">${detail}</div></div>`;
 }
@@ -274,18 +273,19 @@ export function passHtml(ui: Ui, at: number): string {
   const title = `<h2>${escapeHtml(p.name)} <small>${escapeHtml(workText(ui, p.of))}, ${
     timeText(p.timeMs)
   }</small></h2>`;
-  const list = p.changes.map(([rule, from, to], i) =>
-    `<a class="row${i === step ? " on" : ""}" href="${linkTo(ui, { change: String(i) })}"><span class="num">${
+  const row = (i: number): string => {
+    const [rule, from, to] = p.changes[i];
+    return `<a class="row${i === step ? " on" : ""}" href="${linkTo(ui, { change: String(i) })}"><span class="num">${
       i + 1
     }</span>` +
-    `<span>${escapeHtml(rules[rule].name.slice(0, 80))}</span><code>${
-      escapeHtml(exprOf(nodes, from, 2).slice(0, 60))
-    } → ` +
-    `${escapeHtml(exprOf(nodes, to, 2).slice(0, 60))}</code></a>`
-  );
-  const changes = list.length === 0
+      `<span>${escapeHtml(rules[rule].name.slice(0, 80))}</span><code>${
+        escapeHtml(exprOf(nodes, from, 2).slice(0, 60))
+      } → ` +
+      `${escapeHtml(exprOf(nodes, to, 2).slice(0, 60))}</code></a>`;
+  };
+  const changes = p.changes.length === 0
     ? `<p class="quiet">It rewrote by no rule${p.before === p.after ? ", and changed nothing" : ""}.</p>`
-    : `<div class="list short" data-keep="changes">${windowHtml(list, step ?? 0, rows)}</div>`;
+    : `<div class="list short" data-keep="changes">${windowHtml(p.changes.length, row, step ?? 0, rows >> 2)}</div>`;
   const change = step === undefined ? undefined : p.changes[step];
   if (change !== undefined) {
     const [rule, from, to] = change, { name, line } = rules[rule];
@@ -337,7 +337,9 @@ export function kernelView(ui: Ui): string {
       kernelText(ui, i)
     }</span></a>`
   );
-  return `<div class="two"><div class="list" data-keep="kernels">${windowHtml(list, at, rows)}</div>` +
+  return `<div class="two"><div class="list" data-keep="kernels">${
+    windowHtml(list.length, (i) => list[i], at, rows)
+  }</div>` +
     `<div class="detail">${kernelHtml(ui, at)}</div></div>`;
 }
 

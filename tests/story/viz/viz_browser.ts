@@ -1,9 +1,10 @@
 /**
  * The page of VIZ in headless Chromium, as a program of its own: its driver is in no lock file. Prints what happened as
- * JSON. `--shots DIR` keeps pictures.
+ * JSON. `--shots DIR` keeps pictures; `--docs` makes only those of docs/watching.md, in docs/pictures.
  *
  * @module
  */
+import { ResNet50 } from "../../../bench/models.ts";
 import { context, nn, record, Tensor } from "../../../mod.ts";
 import { pageScript, vizPage } from "../../../src/story/viz/page.ts";
 import { vizData } from "../../../src/story/viz/viz_data.ts";
@@ -38,6 +39,57 @@ function recorded(): Promise<string> {
       return y.realize();
     }));
   return vizPage(vizData(recording, "two layers"));
+}
+
+/** What compiling ResNet-50 does, all passes, on a device that runs nothing. */
+function recordedLarge(): Promise<string> {
+  const recording = context(
+    { SCACHE: 0, DEV: "NULL" },
+    () => record(() => new ResNet50().call(Tensor.empty([1, 3, 224, 224])).realize()),
+  );
+  return vizPage(vizData(recording, "ResNet-50"));
+}
+
+/** How fast a large recording is shown: milliseconds, the best of some times, since others use the machine too. */
+async function large(page: Page, url: string, seen: Seen, shot: (name: string) => Promise<void>): Promise<void> {
+  let openMs = Infinity;
+  for (let i = 0; i < 3; i++) {
+    await page.goto("about:blank");
+    const start = performance.now();
+    await page.goto(url);
+    await until(page, `document.title === "viz: program"`);
+    openMs = Math.min(openMs, performance.now() - start);
+  }
+  seen.openMs = openMs;
+  await shot("program");
+  for (const [key, view] of [["2", "schedule"], ["3", "passes"]]) {
+    await page.keyboard.press(key);
+    await until(page, `document.title === "viz: ${view}"`);
+    await shot(view);
+  }
+  seen.passes = await page.evaluate<number>(`document.querySelectorAll(".two > .list .row").length`);
+  // the pass with the most changes, and each of some of them
+  await page.evaluate(`(() => {
+    const rows = [...document.querySelectorAll(".two > .list .row")], of = (r) => Number(r.querySelector(".num").textContent) || 0;
+    rows.sort((a, b) => of(b) - of(a))[0].click();
+  })()`);
+  await until(page, `document.querySelectorAll(".list.short .row").length > 8 && document.title === "viz: passes"`);
+  seen.changes = await page.evaluate<number>(`document.querySelectorAll(".list.short .row").length`);
+  const moves: number[] = [];
+  for (let i = 0; i < 8; i++) {
+    moves.push(
+      await page.evaluate<number>(`(async () => {
+        const start = performance.now();
+        document.dispatchEvent(new KeyboardEvent("keydown", { key: "j", bubbles: true }));
+        const wait = () => new Promise((done) => setTimeout(done));
+        do await wait(); while (!location.hash.includes("change=${i}") || document.title !== "viz: passes");
+        return performance.now() - start;
+      })()`),
+    );
+  }
+  seen.moveMs = moves.toSorted((a, b) => a - b)[1];
+  seen.boxes = await page.evaluate<number>(`document.querySelectorAll(".picture .box").length`);
+  await shot("passes");
 }
 
 /** Waits until an expression holds in the page. */
@@ -111,8 +163,8 @@ async function walk(page: Page, seen: Seen, shot: (name: string) => Promise<void
   // a kernel
   await page.keyboard.press("4");
   await ready("kernel");
-  await page.click(".two > .list .row:nth-child(2)");
-  await until(page, `location.hash.includes("kernel=1")`);
+  await page.click(".two > .list .row:nth-child(4)");
+  await until(page, `location.hash.includes("kernel=3")`);
   await ready("kernel");
   seen.kernel = await text("h2");
   seen.sections = await page.evaluate<string[]>(
@@ -153,7 +205,16 @@ async function walk(page: Page, seen: Seen, shot: (name: string) => Promise<void
   seen.hash = await hash();
 }
 
-async function main(shots: string | undefined): Promise<unknown> {
+/** How the page is shown: by name, scheme, width and height. */
+type Shown = readonly [name: string, scheme: string, width: number, height: number];
+const SHOWN: readonly Shown[] = [["light", "light", 1280, 860], ["dark", "dark", 1280, 860], [
+  "narrow",
+  "light",
+  480,
+  860,
+]];
+
+async function main(shots: string | undefined, isForDocs: boolean): Promise<unknown> {
   const executablePath = await findBrowser();
   if (executablePath === undefined) return "no browser";
   let driver: { chromium: { launch(o: { executablePath: string; args: string[] }): Promise<Browser> } };
@@ -167,14 +228,9 @@ async function main(shots: string | undefined): Promise<unknown> {
   const browser = await driver.chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
   try {
     const errors: string[] = [], all: Seen[] = [];
-    for (
-      const [name, colorScheme, width] of [["light", "light", 1280], ["dark", "dark", 1280], [
-        "narrow",
-        "light",
-        480,
-      ]] as const
-    ) {
-      const page = await browser.newPage({ viewport: { width, height: 860 }, colorScheme }), seen: Seen = {};
+    const shown: readonly Shown[] = isForDocs ? [["viz", "light", 1100, 600]] : SHOWN;
+    for (const [name, colorScheme, width, height] of shown) {
+      const page = await browser.newPage({ viewport: { width, height }, colorScheme }), seen: Seen = {};
       page.on("console", (m) => m.type?.() === "error" && errors.push(`${name}: ${m.text?.()}`));
       page.on("pageerror", (e) => errors.push(`${name}: ${e}`));
       await page.goto(`file://${file}`);
@@ -185,8 +241,17 @@ async function main(shots: string | undefined): Promise<unknown> {
       seen.background = await page.evaluate<string>("getComputedStyle(document.body).backgroundColor");
       all.push(seen);
     }
+    if (isForDocs) return { errors };
+    const big: Seen = {},
+      page = await browser.newPage({ viewport: { width: 1280, height: 860 }, colorScheme: "light" });
+    page.on("console", (m) => m.type?.() === "error" && errors.push(`large: ${m.text?.()}`));
+    page.on("pageerror", (e) => errors.push(`large: ${e}`));
+    await Deno.writeTextFile(file, await recordedLarge());
+    await large(page, `file://${file}`, big, async (view) => {
+      if (shots !== undefined) await page.screenshot({ path: `${shots}/large_${view}.png` });
+    });
     const script = new Blob([pageScript()]).stream().pipeThrough(new CompressionStream("gzip"));
-    return { errors, seen: all, scriptBytes: (await new Response(script).arrayBuffer()).byteLength };
+    return { errors, seen: all, large: big, scriptBytes: (await new Response(script).arrayBuffer()).byteLength };
   } finally {
     await browser.close();
     await Deno.remove(file);
@@ -194,6 +259,8 @@ async function main(shots: string | undefined): Promise<unknown> {
 }
 
 if (import.meta.main) {
-  const at = Deno.args.indexOf("--shots");
-  console.log(JSON.stringify(await main(at < 0 ? undefined : Deno.args[at + 1])));
+  const at = Deno.args.indexOf("--shots"), isForDocs = Deno.args.includes("--docs");
+  const shots = isForDocs ? new URL("../../../docs/pictures", import.meta.url).pathname : Deno.args[at + 1];
+  if (isForDocs) await Deno.mkdir(shots, { recursive: true });
+  console.log(JSON.stringify(await main(isForDocs || at >= 0 ? shots : undefined, isForDocs)));
 }

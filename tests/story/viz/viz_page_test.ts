@@ -6,13 +6,15 @@ import type { Seen } from "./viz_browser.ts";
 // in a process of its own: its driver is in no lock file, which would have every run fetch it
 const args = ["run", "-A", "--no-lock", "--no-check", "tests/story/viz/viz_browser.ts"];
 const { stdout, stderr } = await runDeno(args, { timeoutMs: 120_000 });
-let found: { errors: string[]; seen: Record<string, never>[]; scriptBytes: number } | string;
+let found: { errors: string[]; seen: Record<string, never>[]; large: Seen; scriptBytes: number } | string;
 try {
   found = JSON.parse(stdout);
 } catch {
   throw new Error(`the page did not run in Chromium: ${stderr}`);
 }
-const { errors, seen, scriptBytes } = typeof found === "string" ? { errors: [], seen: [], scriptBytes: 0 } : found;
+const { errors, seen, large, scriptBytes } = typeof found === "string"
+  ? { errors: [], seen: [], large: {} as Seen, scriptBytes: 0 }
+  : found;
 const ignore = typeof found === "string";
 if (ignore) console.log(`Chromium is left out: ${found}`);
 
@@ -59,6 +61,16 @@ for (const [i, name] of ["light", "dark", "narrow"].entries()) {
     },
   });
 }
+
+Deno.test({
+  name: "viz page: all passes of ResNet-50's compile open in 2 s, and a rewrite is shown in 100 ms",
+  ignore,
+  fn: () => {
+    assert(Number(large.openMs) <= 2000, `${large.openMs} ms until it was shown`);
+    assert(Number(large.moveMs) <= 100, `${large.moveMs} ms from one rewrite to the next`);
+    assert(Number(large.passes) >= 400 && Number(large.changes) >= 100 && Number(large.boxes) > 10, String(large));
+  },
+});
 
 Deno.test({
   name: "viz page: dark where the system is",
