@@ -43,7 +43,7 @@ for (const [i, name] of ["light", "dark", "narrow"].entries()) {
       assert(/^E_|^r_/.test(String(s.kernel)) && /func/.test(String(s.source)), String(s.kernel));
       assertEquals((s.sections as string[]).map((t) => t.split(" ")[0]), ["AST", "linear", "source"]);
       assert(Number(s.same) > 0, "what is the same node is marked");
-      assertEquals(s.compared, 2);
+      assertEquals(s.compared, 3, "opts, AST and source");
       assert(/in all\./.test(String(s.legend)) && Number(s.topKernels) > 3 && Number(s.drawn) > 5);
       assert(/took/.test(String(s.event)) && /event=\d/.test(String(s.hash)), String(s.hash));
       for (const [key, value] of Object.entries(s)) if (key.startsWith("wide ")) assert(Number(value) <= 0, key);
