@@ -3,6 +3,7 @@
  *
  * @module
  */
+export { Adagrad, type AdagradOptions, RMSprop, type RMSpropOptions } from "./optim/adaptive.ts";
 export { Adam, type AdamOptions, AdamW, LAMB } from "./optim/adam.ts";
 export {
   type FusedOptions,

@@ -46,6 +46,8 @@ class Classic(Rule): # the learning rate inside the momentum, and falling
     def one(self,x,g,s): s['v']=self.m*s['v']+self.r*g; x-=s['v']
 O=dict(sgd=lambda p:torch.optim.SGD(p,lr=.1),momentum=lambda p:torch.optim.SGD(p,lr=.1,momentum=.9,weight_decay=.01),nesterov=lambda p:torch.optim.SGD(p,lr=.1,momentum=.9,nesterov=True),
  adam=lambda p:torch.optim.Adam(p,lr=.01),adamwd=lambda p:torch.optim.Adam(p,lr=.01,weight_decay=.1,betas=(.8,.99)),adamw=lambda p:torch.optim.AdamW(p,lr=.01,weight_decay=.1),
+ rmsprop=lambda p:torch.optim.RMSprop(p,lr=.01),rmspropall=lambda p:torch.optim.RMSprop(p,lr=.01,alpha=.9,momentum=.5,centered=True,weight_decay=.1),
+ adagrad=lambda p:torch.optim.Adagrad(p,lr=.1),adagradall=lambda p:torch.optim.Adagrad(p,lr=.1,weight_decay=.1,initial_accumulator_value=.2),
  muon=lambda p:torch.optim.Muon(p,lr=.1), lars=lambda p:Lars(p,.1,.9,.01,.02), lamb=lambda p:Lamb(p,.1,.9,.999,1e-6,.05), classic=lambda p:Classic(p,.9))
 for k,mk in O.items():
     w=fill([3,2] if k!='muon' else [2,3],0.37,0.2,0.1).requires_grad_(); b=fill([2],0.3,0.4).requires_grad_(); opt=mk([w,b] if k!='muon' else [w]); ls=[]

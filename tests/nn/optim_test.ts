@@ -11,6 +11,21 @@ const TABLE: readonly (readonly [string, Make])[] = [
   ["adam", (p) => new nn.optim.Adam(p, { lr: 0.01 })],
   ["adamwd", (p) => new nn.optim.Adam(p, { lr: 0.01, weightDecay: 0.1, b1: 0.8, b2: 0.99 })],
   ["adamw", (p) => new nn.optim.AdamW(p, { lr: 0.01, weightDecay: 0.1 })],
+  ["rmsprop", (p) => new nn.optim.RMSprop(p, { lr: 0.01 })],
+  [
+    "rmspropall",
+    (p) => new nn.optim.RMSprop(p, { lr: 0.01, alpha: 0.9, momentum: 0.5, centered: true, weightDecay: 0.1 }),
+  ],
+  [
+    "rmspropall",
+    (p) =>
+      new nn.optim.RMSprop(p, { lr: 0.01, alpha: 0.9, momentum: 0.5, centered: true, weightDecay: 0.1, fused: true }),
+  ],
+  ["adagrad", (p) => new nn.optim.Adagrad(p, { lr: 0.1 })],
+  [
+    "adagradall",
+    (p) => new nn.optim.Adagrad(p, { lr: 0.1, weightDecay: 0.1, initialAccumulatorValue: 0.2, fused: true }),
+  ],
   ["lars", (p) => new nn.optim.LARS(p, { lr: 0.1, momentum: 0.9, weightDecay: 0.01, tcoef: 0.02 })],
   ["lamb", (p) => new nn.optim.LAMB(p, { lr: 0.1, weightDecay: 0.05 })],
   ["momentum", (p) => new nn.optim.SGD(p, { lr: 0.1, momentum: 0.9, weightDecay: 0.01, fused: true })],
@@ -41,6 +56,24 @@ for (const [i, [name, make]] of TABLE.entries()) {
       await close(b, want.b);
     });
   }
+}
+
+for (
+  const [text, make] of [
+    ["Cannot make RMSprop: alpha", (w: Tensor) => new nn.optim.RMSprop([w], { alpha: 2 })],
+    ["Cannot make RMSprop: momentum", (w: Tensor) => new nn.optim.RMSprop([w], { momentum: -1 })],
+    [
+      "Cannot make Adagrad: initialAccumulatorValue",
+      (w: Tensor) => new nn.optim.Adagrad([w], { initialAccumulatorValue: -1 }),
+    ],
+    ['Cannot make Adagrad: unknown option "alpha"', (w: Tensor) => new nn.optim.Adagrad([w], { alpha: 1 } as never)],
+  ] as const
+) {
+  Deno.test(`optim: ${text} is refused`, () => {
+    const w = fill([2], 0.3, 0.4);
+    w.requiresGrad = true;
+    assert.throws(() => make(w), (e: Error) => e instanceof ArgumentError && e.message.startsWith(text));
+  });
 }
 
 Deno.test("optim: Muon agrees with PyTorch", async () => {

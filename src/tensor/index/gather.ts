@@ -140,6 +140,11 @@ export abstract class GatherTensor extends TensorBase {
     return this.wrap(home(found.any).where(home(found.values), this.uop));
   }
 
+  /** This with `src` added at `index` along `dim`: `scatterReduce` by "sum". @throws {ShapeError}, {DTypeError} if the dtypes differ */
+  scatterAdd(dim: number, index: TensorBase, src: Operand): this {
+    return this.scatterReduce(dim, index, src, "sum");
+  }
+
   /**
    * This with `src` combined into the places of `index` along `dim` by `reduce`. Without `includeSelf` what is there
    * does not count where something is written.

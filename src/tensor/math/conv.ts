@@ -9,7 +9,7 @@ import { promote, sumDType } from "../../dtype/promotion.ts";
 import { envNumber } from "../../helpers/env.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
 import { ceilDiv, prod, rangeOf, sameArray } from "../../helpers/math.ts";
-import { checkChoice, checkInteger, checkOptions, describe, describeList } from "../../helpers/options.ts";
+import { checkChoice, checkInteger, checkNumber, checkOptions, describe, describeList } from "../../helpers/options.ts";
 import { ReduceArg } from "../../uop/core/args.ts";
 import { broadcastTo, expand, flip, permute, reshape } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
@@ -337,6 +337,28 @@ export abstract class ConvTensor extends TensorBase {
     const ones = filled(1, sum, size);
     const count = gather(ones, countIncludePad ? w.extra.map((n) => [0, n] as const) : ends);
     return this.wrap(sum.fdiv(broadcastTo(count, shapeOf(sum))).cast(out));
+  }
+
+  /**
+   * The sum of x^normType over windows of the last axes (as many as `kernelSize` lists; a number stands for two), to the
+   * power 1 / normType: a norm for even orders, of what is not negative for all. A window that `ceilMode` lets begin inside
+   * counts as if it was whole. The gradient of a sum of 0 is 0, as in PyTorch.
+   *
+   * @throws {ShapeError} where no window fits @throws {ArgumentError} for an order that is 0 or not finite
+   */
+  lpPool2d(
+    normType: number,
+    kernelSize: PerAxis = [2, 2],
+    options: Pick<PoolOptions, "stride" | "ceilMode"> = {},
+  ): this {
+    const action = "lpPool2d";
+    checkOptions(action, options, ["stride", "ceilMode"]);
+    if (!Number.isFinite(checkNumber(action, "normType", normType)) || normType === 0) {
+      throw new ArgumentError(action, { reason: `normType must be a number other than 0, not ${normType}` });
+    }
+    const { kernel } = this.window(action, kernelSize, options);
+    const sum = this.pow(normType).avgPool2d(kernelSize, options).mul(prod(kernel)), isZero = sum.eq(0);
+    return isZero.where(0, (isZero.where(1, sum) as this).pow(1 / normType)) as this;
   }
 
   /**

@@ -290,6 +290,23 @@ export abstract class SystemTensor extends TensorBase {
     return [sign.mul(d.sgn().prod(-1)).cast(out), d.abs().log().sum(-1).cast(out.real)];
   }
 
+  /**
+   * The logarithm of the determinant: NaN where that is negative, -Infinity for singular matrices.
+   *
+   * @throws {ShapeError} unless square @throws {DTypeError} for complex ones: see `slogdet`
+   */
+  logdet(): this {
+    if (this.dtype.isComplex) {
+      throw new DTypeError("logdet of dtype", {
+        dtypes: [this.dtype],
+        reason:
+          "a complex determinant has many logarithms; slogdet() gives its direction and the logarithm of its size",
+      });
+    }
+    const [sign, size] = this.slogdet();
+    return sign.lt(0).where(NaN, size) as this;
+  }
+
   /** Triangular matrices: `X` with this X = b, or X this = b with `left` false. @throws {ShapeError} where they do not fit */
   solveTriangular(
     b: this,

@@ -58,6 +58,10 @@ export interface ReduceTensor extends FunctionTensor {
   max(axis?: Axes | null, options?: ReduceOptions): this;
   /** Smallest over `axis`; NaN if there is one. Empty: the largest value of the dtype. @throws {ShapeError} */
   min(axis?: Axes | null, options?: ReduceOptions): this;
+  /** Alias of `max`. @throws {ShapeError} */
+  amax(axis?: Axes | null, options?: ReduceOptions): this;
+  /** Alias of `min`. @throws {ShapeError} */
+  amin(axis?: Axes | null, options?: ReduceOptions): this;
   /** Whether any is true (nonzero). @throws {ShapeError} */
   any(axis?: Axes | null, options?: ReduceOptions): this;
   /** Whether all are true (nonzero). @throws {ShapeError} */
@@ -70,8 +74,10 @@ export interface ReduceTensor extends FunctionTensor {
 
 /** Reductions: the result of `x` over axes, which stay with size 1. */
 export const REDUCTIONS: Rows<(x: UOp, axes: readonly number[]) => UOp> = {
-  max: (x, axes) => x.dtype.isBool ? anyOf(x, axes) : reduceNode(x, Ops.MAX, axes),
-  min: (x, axes) => x.dtype.isBool ? allOf(x, axes) : minAlong(x, axes),
+  max: largestOf,
+  min: smallestAlong,
+  amax: largestOf,
+  amin: smallestAlong,
   any: anyOf,
   all: allOf,
   mean: (x, axes) => meanNode(castNode(x, wideOf(x)), axes).cast(floatOf(x.dtype)),
@@ -81,6 +87,14 @@ export const REDUCTIONS: Rows<(x: UOp, axes: readonly number[]) => UOp> = {
 /** The float dtype in which statistics of `x` are computed, at least float32. */
 function wideOf(x: UOp): DType {
   return promote(floatOf(x.dtype), dtypes.float32);
+}
+
+function largestOf(x: UOp, axes: readonly number[]): UOp {
+  return x.dtype.isBool ? anyOf(x, axes) : reduceNode(x, Ops.MAX, axes);
+}
+
+function smallestAlong(x: UOp, axes: readonly number[]): UOp {
+  return x.dtype.isBool ? allOf(x, axes) : minAlong(x, axes);
 }
 
 function anyOf(x: UOp, axes: readonly number[]): UOp {

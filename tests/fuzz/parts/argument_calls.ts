@@ -214,6 +214,7 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
   scatter: madeOn(
     () => [int(1), tensor(new Tensor([[0, 1], [1, 2]])), operand(f32(2, 2)), maybe(choice("add", "multiply"))],
   ),
+  scatterAdd: madeOn(() => [int(1), tensor(new Tensor([[0, 1], [1, 2]])), operand(f32(2, 2))]),
   scatterReduce: madeOn(() => [
     int(1),
     tensor(new Tensor([[0, 1], [1, 2]])),
@@ -250,6 +251,10 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
     maybe(axes([2, 2])),
     opts({ ...window(), ceilMode: bool(true), countIncludePad: bool(true), divisorOverride: int(2) }),
   ]),
+  lpPool2d: ofMade(
+    () => f32(1, 2, 4, 4),
+    () => [num(2), maybe(axes([2, 2])), opts({ stride: axes(1), ceilMode: bool(true) })],
+  ),
   maxPool2d: ofMade(() => f32(1, 2, 4, 4), () => [
     maybe(axes([2, 2])),
     opts({ ...window(), ceilMode: bool(true), returnIndices: bool(true) }),

@@ -285,6 +285,14 @@ export const CLASSES: Readonly<Record<string, MakeCall>> = {
   "nn.TransformerEncoderLayer": free(...transformer()),
   "nn.optim.Adam": made(() => [tensors(weights()), opts({ ...RULE, ...MOMENTS, fused: bool(true) })]),
   "nn.optim.AdamW": made(() => [tensors(weights()), opts({ ...RULE, ...MOMENTS, fused: bool(true) })]),
+  "nn.optim.Adagrad": made(() => [
+    tensors(weights()),
+    opts({ ...RULE, initialAccumulatorValue: num(0.1), eps: num(1e-8), fused: bool(true) }),
+  ]),
+  "nn.optim.RMSprop": made(() => [
+    tensors(weights()),
+    opts({ ...RULE, alpha: num(0.9), eps: num(1e-8), momentum: num(0.5), centered: bool(true), fused: bool(true) }),
+  ]),
   "nn.optim.LAMB": made(() => [tensors(weights()), opts({ ...RULE, ...MOMENTS })]),
   "nn.optim.SGD": made(() => [
     tensors(weights()),
@@ -444,6 +452,8 @@ export const MEMBERS: Readonly<Record<string, Readonly<Record<string, MakeCall>>
   SGD: optimizerMembers(sgd),
   Adam: optimizerMembers(() => new nn.optim.Adam(trained())),
   AdamW: optimizerMembers(() => new nn.optim.AdamW(trained())),
+  Adagrad: optimizerMembers(() => new nn.optim.Adagrad(trained())),
+  RMSprop: optimizerMembers(() => new nn.optim.RMSprop(trained())),
   LAMB: optimizerMembers(() => new nn.optim.LAMB(trained())),
   LARS: optimizerMembers(() => new nn.optim.LARS(trained())),
   Muon: optimizerMembers(() => new nn.optim.Muon(trained())),

@@ -199,7 +199,7 @@ export const OPS: Readonly<Record<string, MakeCall>> = {
     opts({ mode: choice("sum", "mean", "max"), perSampleWeights: tensor(f32(1, 2)) }),
   ]),
   ...same(ofMade(matrix, () => [opts({ uplo: choice("L", "U") })]), "eigh eigvalsh"),
-  ...same(ofMade(matrix, () => []), "svdvals lu luFactor slogdet matrixExp eig eigvals"),
+  ...same(ofMade(matrix, () => []), "svdvals lu luFactor slogdet logdet matrixExp eig eigvals"),
   luSolve: ofMade(matrix, () => [tensor(i32([1, 2])), tensor(f32(2, 1))]),
   solve: ofMade(matrix, () => [operand(i32([1, 2])), opts({ left: bool(true) })]),
   solveTriangular: ofMade(matrix, () => [

@@ -1,0 +1,159 @@
+/**
+ * Optimizers that divide each step by the root of squared gradients: RMSprop by that of their running mean, Adagrad by
+ * that of their sum.
+ *
+ * @module
+ */
+import { checkBoolean, checkOptions } from "../../helpers/options.ts";
+import type { Tensor } from "../../tensor/tensor.ts";
+import {
+  checkRange,
+  type FusedOptions,
+  Optimizer,
+  OPTIMIZER_OPTIONS,
+  type OptimizerOptions,
+  type Slot,
+} from "./optimizer.ts";
+
+/** Options of {@linkcode RMSprop}. */
+export interface RMSpropOptions extends OptimizerOptions, FusedOptions {
+  /** Decay of the mean of squared gradients; 0.99 unless given. */
+  readonly alpha?: number;
+  /** Added to the denominator; 1e-8 unless given. */
+  readonly eps?: number;
+  /** Share of the last update kept; 0 unless given. */
+  readonly momentum?: number;
+  /** Whether the square of the mean of gradients is taken off that of their squares; false unless given. */
+  readonly centered?: boolean;
+}
+
+/** Options of {@linkcode Adagrad}. */
+export interface AdagradOptions extends OptimizerOptions, FusedOptions {
+  /** What the sums of squared gradients begin with; 0 unless given. */
+  readonly initialAccumulatorValue?: number;
+  /** Added to the denominator; 1e-10 unless given. */
+  readonly eps?: number;
+}
+
+/** What both have: a pull toward zero, and what is added to the denominator. */
+abstract class Adaptive extends Optimizer {
+  private epsValue: number;
+  private decay: number;
+  /** Means or sums of squared gradients. */
+  protected readonly square: Tensor[];
+
+  protected constructor(params: readonly Tensor[], options: OptimizerOptions & FusedOptions, eps: number) {
+    super(params, options.lr ?? 1e-2, options);
+    const name = this.constructor.name;
+    this.epsValue = checkRange(name, "eps", eps, 0, Infinity);
+    this.decay = checkRange(name, "weightDecay", options.weightDecay ?? 0, 0, Infinity);
+    this.square = this.moments();
+  }
+  /** Added to the denominator. */
+  get eps(): number {
+    return this.epsValue;
+  }
+  set eps(value: number) {
+    this.epsValue = this.changed("eps", value, 0, Infinity);
+  }
+  /** Pull of the weights toward zero, a part of the gradient. */
+  get weightDecay(): number {
+    return this.decay;
+  }
+  set weightDecay(value: number) {
+    this.decay = this.changed("weightDecay", value, 0, Infinity);
+  }
+
+  /** A gradient as its squares are, with the pull toward zero. */
+  protected pulled({ grad, value }: Slot, like: Tensor): Tensor {
+    const g = grad.cast(like.dtype);
+    return this.decay > 0 ? g.add(value.mul(this.decay)) : g;
+  }
+}
+
+/** RMSprop (Tieleman and Hinton, 2012), as PyTorch has it; `centered` is Graves's (arXiv 1308.0850). */
+export class RMSprop extends Adaptive {
+  /** Decay of the mean of squared gradients. */
+  readonly alpha: number;
+  /** Share of the last update kept. */
+  readonly momentum: number;
+  /** Whether the square of the mean of gradients is taken off. */
+  readonly centered: boolean;
+  private readonly mean: Tensor[];
+  private readonly velocity: Tensor[];
+
+  /** lr 0.01, alpha 0.99, eps 1e-8, weightDecay, momentum 0 unless given. @throws {ArgumentError} for a bad option */
+  constructor(params: readonly Tensor[], options: RMSpropOptions = {}) {
+    const known = [...OPTIMIZER_OPTIONS, "fused", "alpha", "eps", "momentum", "centered"];
+    const { alpha = 0.99, momentum = 0, centered = false, eps = 1e-8 } = checkOptions("make RMSprop", options, known);
+    super(params, options, eps);
+    this.alpha = checkRange("RMSprop", "alpha", alpha, 0, 1);
+    this.momentum = checkRange("RMSprop", "momentum", momentum, 0, 1);
+    this.centered = checkBoolean("make RMSprop", "centered", centered);
+    this.mean = centered ? this.moments() : [];
+    this.velocity = momentum > 0 ? this.moments() : [];
+  }
+
+  /** Means and velocities. */
+  protected override state(): Tensor[] {
+    return [...this.square, ...this.mean, ...this.velocity];
+  }
+
+  /** `p -= lr * g / (sqrt(square) + eps)`, by way of the velocity. */
+  protected override update(slots: readonly Slot[]): Tensor[] {
+    const { alpha, eps, momentum, centered } = this, state: Tensor[] = [];
+    for (const slot of slots) {
+      const { at, value: p } = slot, v = this.square[at], g = this.pulled(slot, v);
+      const square = v.mul(alpha).add(g.square().mul(1 - alpha));
+      let spread = square;
+      if (centered) {
+        const m = this.mean[at], mean = m.mul(alpha).add(g.mul(1 - alpha));
+        spread = square.sub(mean.square());
+        this.keep(m, mean);
+        state.push(m);
+      }
+      let up = g.div(spread.sqrt().add(eps));
+      if (momentum > 0) {
+        const velocity = this.velocity[at];
+        up = velocity.mul(momentum).add(up);
+        this.keep(velocity, up);
+        state.push(velocity);
+      }
+      this.keep(v, square);
+      this.write(slot, p.sub(up.mul(this.beside(this.lr, p))));
+      state.push(v);
+    }
+    return state;
+  }
+}
+
+/** Adagrad (Duchi, Hazan and Singer, JMLR 12, 2011), as PyTorch has it. */
+export class Adagrad extends Adaptive {
+  /** What the sums began with. */
+  readonly initialAccumulatorValue: number;
+
+  /** lr 0.01, eps 1e-10, weightDecay 0 unless given. @throws {ArgumentError} for a bad option */
+  constructor(params: readonly Tensor[], options: AdagradOptions = {}) {
+    const known = [...OPTIMIZER_OPTIONS, "fused", "eps", "initialAccumulatorValue"];
+    const { eps = 1e-10, initialAccumulatorValue = 0 } = checkOptions("make Adagrad", options, known);
+    super(params, options, eps);
+    const name = "initialAccumulatorValue";
+    this.initialAccumulatorValue = checkRange("Adagrad", name, initialAccumulatorValue, 0, Infinity);
+  }
+
+  /** Sums of squared gradients, without what they began with. */
+  protected override state(): Tensor[] {
+    return this.square;
+  }
+
+  /** `p -= lr * g / (sqrt(sum) + eps)`. */
+  protected override update(slots: readonly Slot[]): Tensor[] {
+    return slots.map((slot) => {
+      const { at, value: p } = slot, v = this.square[at], g = this.pulled(slot, v), sum = v.add(g.square());
+      const root = (this.initialAccumulatorValue === 0 ? sum : sum.add(this.initialAccumulatorValue)).sqrt();
+      this.keep(v, sum);
+      this.write(slot, p.sub(g.div(root.add(this.eps)).mul(this.beside(this.lr, p))));
+      return v;
+    });
+  }
+}
