@@ -229,6 +229,14 @@ type Message =
   | { readonly row: RegretRow }
   | { readonly wrong: RegretProblem };
 
+/** Families by name, all without a list. @throws {RangeError} for one that there is not */
+export function familiesOf(only: string | undefined): readonly string[] {
+  const known = Object.keys(FAMILIES), names = only?.split(",") ?? known;
+  const wrong = names.find((name) => !known.includes(name));
+  if (wrong !== undefined) throw new RangeError(`Cannot measure ${wrong}: the families are ${known.join(", ")}`);
+  return names;
+}
+
 /** Measures from program `from` on, and tells on standard output. */
 async function measureAll(args: readonly string[], tell: (m: Message) => void): Promise<void> {
   const named = option(args, "device");
@@ -236,7 +244,7 @@ async function measureAll(args: readonly string[], tell: (m: Message) => void): 
   const device = named ?? Device.default, { caps } = Device.get(device).renderer;
   const count = Number(option(args, "count") ?? 200), seed = Number(option(args, "seed") ?? 1);
   const candidates = Number(option(args, "candidates") ?? (caps.hasGrid ? 32 : 64)) - 1;
-  const only = option(args, "only")?.split(",") ?? Object.keys(FAMILIES), known = new Set<string>();
+  const only = familiesOf(option(args, "only")), known = new Set<string>();
   const sink: RegretSink = {
     onFirst: (kernel, opts) => tell({ first: [kernel, opts] }),
     onProblem: (wrong) => tell({ wrong }),
@@ -263,6 +271,7 @@ async function main(args: readonly string[]): Promise<number> {
     await measureAll(args, (m) => console.log(JSON.stringify(m)));
     return 0;
   }
+  familiesOf(option(args, "only"));
   const rows: RegretRow[] = [],
     problems: RegretProblem[] = [],
     crashed: string[] = [],

@@ -1,6 +1,7 @@
 /** The parts of bench/regret.ts: statistics, the summary, and a few kernels on JS and WASM. */
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import {
+  familiesOf,
   measureProgram,
   percentile,
   rankCorrelation,
@@ -17,6 +18,15 @@ Deno.test("regret: rank correlation and percentiles", () => {
   assert(Number.isNaN(rankCorrelation([1, 1, 1], [1, 2, 3])));
   const values = Array.from({ length: 100 }, (_, i) => 100 - i);
   assertEquals([percentile(values, 0.95), percentile(values, 0.5), percentile([7], 0.95)], [95, 50, 7]);
+});
+
+Deno.test("regret: a family that there is not is told with those that there are", () => {
+  assertThrows(
+    () => familiesOf("reduction,conv"),
+    RangeError,
+    "Cannot measure conv: the families are elementwise, view,",
+  );
+  assertEquals(familiesOf("view,convolution"), ["view", "convolution"]);
 });
 
 Deno.test("regret: the summary has a line a family, and the worst first", () => {
