@@ -19,6 +19,7 @@ function smallModel(): string {
 /** What each task is started with, and what it must print; a reason for those that are not. */
 const TASKS: Readonly<Record<string, readonly [args: readonly string[], printed: RegExp] | string>> = {
   demo: [["--epochs", "1"], /test accuracy \d+/],
+  "bench:dist": [["--most", "8"], /GPT-3 6\.7B[^]* 8 /],
   "demo:dist": [["--ranks", "2", "--epochs", "1"], /test accuracy \d+|there is no mpirun/],
   test: [["tests/renderer/natural_test.ts"], /^\d+ passed, 0 failed, 0 skipped$/m],
   "test:bare": [["--with=nothing", "tests/renderer/natural_test.ts"], /^\d+ passed, 0 failed, 0 skipped$/m],

@@ -40,6 +40,7 @@ export {
   type Stage,
 } from "./pipeline.ts";
 export { ringAttention, type RingAttentionOptions } from "./ring_attention.ts";
+export { collectiveCost, simulate, type SimulatedStep, type SimulateOptions } from "./simulate.ts";
 export {
   allGather,
   allReduce,

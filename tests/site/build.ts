@@ -169,6 +169,15 @@ export async function makeSite(pages: readonly Page[] = pagesOf()): Promise<Site
           }
           return `<div class="snippet"><pre><code>${shown}</code></pre></div>\n`;
         },
+        image({ href = "", text }) {
+          const name = href.split("/").at(-1)!;
+          if (name.endsWith(".svg")) {
+            try {
+              files[name] = Deno.readTextFileSync(new URL(href, new URL(page.file, ROOT)));
+            } catch { /* told of with all links that lead nowhere */ }
+          }
+          return `<img src="${escapeHtml(name)}" alt="${escapeHtml(text)}">`;
+        },
         link({ href = "", tokens = [] }) {
           const found = linkOf(page, href, pages), written = this.parser.parseInline(tokens);
           if (found === undefined) return written;
