@@ -6,7 +6,7 @@
  * @module
  */
 import { arrayName, type DType } from "../../src/dtype/dtype.ts";
-import { readsShared } from "../../src/renderer/lanes.ts";
+import { readsShared, sharedPlaces } from "../../src/renderer/lanes.ts";
 import type { LinearProgram } from "../../src/renderer/renderer.ts";
 import type { TensorCore } from "../../src/renderer/tensor_core_table.ts";
 import type { Place } from "../../src/renderer/visitor.ts";
@@ -159,12 +159,13 @@ class Writer extends LaneVisitor<string> {
   private unitProduct(u: UOp): readonly string[] {
     const core = u.arg as TensorCore, { m, n, k, lanes } = core, id = `w${this.next++}`;
     const at = coresOf(this.program).findIndex((c) => c.same(core)), c = this.value(u.src[2]).join(", ");
-    const tiles = [u.src[0], u.src[1]].map((s) => {
+    const held = core.shared![0] === undefined ? `, [${this.value(u.src[0]).join(", ")}]` : "";
+    const tiles = sharedPlaces(u).map((s) => {
       const { base, name, at, size } = this.address(this.placeOf(s)), { text } = decoding(base.dtype);
       const read = `(i) => (check(i, 1, ${size}, "${name}"), ${fill(text, `${name}[i]`)})`;
       return `{ at: ${at}, watch: watch${name}, itemsize: ${base.dtype.itemsize}, read: ${read} }`;
     });
-    this.line(`me.offer(readShared(cores[${at}], me, [${tiles.join(", ")}]));`);
+    this.line(`me.offer(readShared(cores[${at}], me, [${tiles.join(", ")}]${held}));`);
     this.meet(false);
     this.line(`const ${id} = multiplyShared(cores[${at}], me, [${c}]);`);
     this.flops += 2 * m * n * k / lanes;

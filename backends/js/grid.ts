@@ -237,30 +237,58 @@ interface TileMemory {
   readonly read: (i: number) => number;
 }
 
-/** What the lanes of a warp offer of operands in shared memory: the first one both, by side and element of the sum. */
-export function readShared(core: TensorCore, context: ThreadContext, tiles: readonly TileMemory[]): Float64Array[] {
-  if (context.lane > 0) return [];
-  return tiles.map(({ at, itemsize, watch, read }, i) => {
-    const { isAlong, block } = core.shared![i], sides = i === 0 ? core.m : core.n, { epoch } = context;
-    return Float64Array.from({ length: sides * core.k }, (_, e) => {
-      const k = e % core.k, side = Math.floor(e / core.k), [x, y] = isAlong ? [side, k] : [k, side];
-      const far = Math.floor(x * itemsize / SWIZZLED_ROW) * block;
-      const place = swizzle(at * itemsize + far + y * SWIZZLED_ROW + x * itemsize % SWIZZLED_ROW) / itemsize;
-      watch.onRead(place, 1, context.me, epoch);
-      context.products.start(() => watch.onLateRead(place, epoch));
-      return read(place);
-    });
-  });
+/** What a lane offers of a product that reads shared memory. */
+interface SharedOperands {
+  /** Its elements of a left operand in registers. */
+  readonly held: readonly number[] | undefined;
+  /** The first lane of a warp: the operands in shared memory, by side and element of the sum. */
+  readonly tiles: readonly Float64Array[];
 }
 
-/** The thread's elements of A * B + C, of what the first lane of the warp offered. */
+/** What a lane offers of the operands of a product, of those in shared memory the last is the right one. */
+export function readShared(
+  core: TensorCore,
+  context: ThreadContext,
+  tiles: readonly TileMemory[],
+  held?: readonly number[],
+): SharedOperands {
+  if (context.lane > 0) return { held, tiles: [] };
+  const places = core.shared!.slice(-tiles.length);
+  return {
+    held,
+    tiles: tiles.map(({ at, itemsize, watch, read }, i) => {
+      const { isAlong, block } = places[i]!, { epoch } = context, sides = i < tiles.length - 1 ? core.m : core.n;
+      return Float64Array.from({ length: sides * core.k }, (_, e) => {
+        const k = e % core.k, side = Math.floor(e / core.k), [x, y] = isAlong ? [side, k] : [k, side];
+        const far = Math.floor(x * itemsize / SWIZZLED_ROW) * block;
+        const place = swizzle(at * itemsize + far + y * SWIZZLED_ROW + x * itemsize % SWIZZLED_ROW) / itemsize;
+        watch.onRead(place, 1, context.me, epoch);
+        context.products.start(() => watch.onLateRead(place, epoch));
+        return read(place);
+      });
+    }),
+  };
+}
+
+/** The thread's elements of A * B + C, of what the lanes of the warp offered. */
 export function multiplyShared(core: TensorCore, context: ThreadContext, c: readonly number[]): number[] {
-  const [a, b] = context.from(0) as Float64Array[];
+  const { held, tiles } = context.from(0) as SharedOperands, b = tiles[tiles.length - 1], { k: terms } = core;
+  const places = held && placesOf(core.a, core.m, terms), n = elementsOf(core.a), isFloat = core.output.isFloat;
+  const rows = new Map<number, ArrayLike<number>>();
+  // of a left operand in registers the lanes of this warp have its rows
+  const rowOf = (row: number): ArrayLike<number> => {
+    if (places === undefined) return tiles[0].subarray(row * terms, (row + 1) * terms);
+    return Float64Array.from({ length: terms }, (_, k) => {
+      const i = places[row * terms + k], lane = Math.floor(i / n) - context.me % core.lanes + context.lane;
+      return (context.from(lane) as SharedOperands).held![i % n];
+    });
+  };
   return c.map((start, e) => {
     const [row, column] = positionIn(core.c, context.me % core.lanes, e);
-    let sum = start;
-    for (let k = 0; k < core.k; k++) sum += a[row * core.k + k] * b[column * core.k + k];
-    return core.output.isFloat ? Math.fround(sum) : sum | 0;
+    let a = rows.get(row), sum = start;
+    if (a === undefined) rows.set(row, a = rowOf(row));
+    for (let k = 0; k < terms; k++) sum += a[k] * b[column * terms + k];
+    return isFloat ? Math.fround(sum) : sum | 0;
   });
 }
 

@@ -9,9 +9,10 @@ import { envNumber } from "../helpers/env.ts";
 import type { Capabilities, Renderer } from "../renderer/renderer.ts";
 import { hasPhases } from "../uop/algebra/row_phases.ts";
 import { simplifyKernel } from "../uop/algebra/valid.ts";
+import { Ops } from "../uop/core/ops.ts";
 import { rangesOf } from "../uop/core/ranges.ts";
 import { specKernel, specLowered } from "../uop/core/spec.ts";
-import type { UOp } from "../uop/core/uop.ts";
+import { mayHave, type UOp } from "../uop/core/uop.ts";
 import { isRecording } from "../uop/rewrite/record.ts";
 import { graphRewrite, type Pass, runPasses, substitute } from "../uop/rewrite/rewrite.ts";
 import { rebuild } from "../uop/rewrite/walk.ts";
@@ -25,6 +26,7 @@ import { markRounded } from "./late/decomp/rounded.ts";
 import { decomposeDTypes, hasSmallFloats } from "./late/decomp/small_floats.ts";
 import { decomposeTranscendentals } from "./late/decomp/transcendental.ts";
 import { devectorize, fitsVectors } from "./late/devectorizer.ts";
+import { shareLimits } from "./late/share_limits.ts";
 import { blockSums } from "./lower/blocked_sums.ts";
 import { expand } from "./lower/expander.ts";
 import { type Placement, placeThreads } from "./lower/gpudims.ts";
@@ -167,6 +169,7 @@ export const KERNEL_PASSES: readonly Pass<KernelState>[] = [
   { name: "coalesce accesses", when: onGrid, run: (u, k) => coalesce(u, k.caps) },
   { name: "copy asynchronously", when: (k) => k.caps.grid?.hasAsyncCopy === true, run: copyAsync },
   { name: "late rules", run: (u, k) => graphRewrite(u, lateRules(k.caps)) },
+  { name: "share limits", when: (k, u) => onGrid(k) && mayHave(u, Ops.WMMA), run: shareLimits },
 ];
 
 /** A kernel as it is when opts are applied: what candidates are found for. */

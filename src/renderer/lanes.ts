@@ -11,7 +11,7 @@
  */
 import { type DType, dtypes } from "../dtype/dtype.ts";
 import { SpecError } from "../helpers/errors.ts";
-import { roundUp } from "../helpers/math.ts";
+import { rangeOf, roundUp } from "../helpers/math.ts";
 import { AccArg, argOf } from "../uop/core/args.ts";
 import { isAlu, opName, Ops } from "../uop/core/ops.ts";
 import { type UOp, uop } from "../uop/core/uop.ts";
@@ -46,14 +46,22 @@ class Lanes {
   private readonly values = new Map<UOp, readonly UOp[]>();
   private readonly wholes = new Map<UOp, UOp>();
   private nextAcc = 0;
-  /** ACCs that matrix units add to where they are, and all of their lanes. */
+  /** ACCs that matrix units add to where they are, and the lanes of those that they may be adding to. */
   private readonly tiles = new Set<UOp>();
   private readonly sums: UOp[] = [];
+  /** By value that a unit begins to add to, and that is not where the sum is kept: the ACC that it is. */
+  private readonly homes = new Map<UOp, UOp>();
 
   constructor(private readonly uops: readonly UOp[]) {
     for (const u of uops) {
       if (u.op === Ops.ACC) this.nextAcc = Math.max(this.nextAcc, argOf(u, Ops.ACC).id + 1);
-      else if (readsShared(u) && u.src[2].op === Ops.LOAD) this.tiles.add(throughAfter(u.src[2].src[0]));
+      else if (u.op === Ops.STORE && readsShared(u.src[1])) {
+        let first = u.src[1];
+        while (readsShared(first)) first = first.src[2];
+        const acc = throughAfter(u.src[0]);
+        this.tiles.add(acc);
+        if (first.op !== Ops.LOAD) this.homes.set(first, acc);
+      }
     }
   }
 
@@ -161,7 +169,8 @@ class Lanes {
         return each((l) => uop(Ops.AFTER, u.dtype.scalar, u.src.map((s) => lane(s, l))));
       case Ops.UNIT:
         // each stands where it is, also what another one of its kind came before
-        return void this.out.push(u.arg === 0 ? u.withSrc(this.sums.splice(0)) : u);
+        this.out.push(u.withSrc(u.arg === 0 ? this.sums.splice(0) : u.src.flatMap((s) => this.held(s))));
+        return;
       case Ops.LOAD:
         if (this.isTile(u.src[0])) {
           const lanes = this.of(throughAfter(u.src[0]));
@@ -203,14 +212,35 @@ class Lanes {
     this.values.set(u, [this.emit(this.special(u.withSrc(src)))]);
   }
 
-  /** A product that is added to its sum where that is: to lanes of an ACC. */
+  /**
+   * A product that is added to its sum where that is: to lanes of an ACC. In: words of a left operand that lanes hold, or where
+   * it is, where the right one is, whether there is something in the lanes yet, and those.
+   */
   private addTo(u: UOp): void {
-    const [a, b, c] = u.src;
-    const lanes = c.op !== Ops.CONST ? this.of(c) : this.of(c).map((x) => {
-      return this.emit(uop(Ops.ACC, x.dtype, [x], new AccArg(this.nextAcc++)));
+    const [a, b, c] = u.src, isFirst = c.op === Ops.CONST;
+    const lanes = !isFirst ? this.of(c) : this.of(c).map((x) => {
+      return this.emit(uop(Ops.ACC, x.dtype, [], new AccArg(this.nextAcc++)));
     });
     for (const x of lanes) if (!this.sums.includes(x)) this.sums.push(x);
-    this.emit(uop(Ops.WMMA, dtypes.void, [this.one(a), this.one(b), ...lanes], u.arg));
+    const left = (u.arg as TensorCore).shared![0] === undefined ? this.held(a) : [this.one(a)];
+    const src = [...left, this.one(b), uop(Ops.CONST, dtypes.bool, [], isFirst ? 0 : 1), ...lanes];
+    this.emit(uop(Ops.WMMA, dtypes.void, src, u.arg));
+    this.values.set(u, lanes);
+  }
+
+  /** The registers that a unit reads of a value, or adds to: words of small elements, else lanes. */
+  private held(u: UOp): UOp[] {
+    const lanes = this.of(u), word = lanesOfWord(u.dtype.scalar);
+    if (word === 1) return lanes.slice();
+    return rangeOf(lanes.length / word).map((i) =>
+      this.vector(lanes.slice(i * word, (i + 1) * word), u.dtype.scalar.vec(word))
+    );
+  }
+
+  /** A value that a unit begins to add to: it becomes the sum's. */
+  private bringHome(u: UOp, acc: UOp): void {
+    const lanes = this.of(acc);
+    lanes.forEach((x, l) => this.emit(uop(Ops.STORE, dtypes.void, [x, this.of(u)[l]])));
     this.values.set(u, lanes);
   }
 
@@ -232,7 +262,11 @@ class Lanes {
   }
 
   run(): UOp[] {
-    for (const u of this.uops) this.visit(u);
+    for (const u of this.uops) {
+      this.visit(u);
+      const home = this.homes.get(u);
+      if (home !== undefined) this.bringHome(u, home);
+    }
     return withoutUnused(this.out);
   }
 }
@@ -240,6 +274,34 @@ class Lanes {
 /** Does the matrix unit of a product read its operands from shared memory? */
 export function readsShared(u: UOp): boolean {
   return u.op === Ops.WMMA && (u.arg as TensorCore).shared !== undefined;
+}
+
+/** Where in shared memory a product reads its operands: those of `u`, of a program as renderers are given it, or in lanes. */
+export function sharedPlaces(u: UOp): readonly UOp[] {
+  return u.src.filter((s) => throughAfter(s).op === Ops.INDEX);
+}
+
+/** Registers of a multiprocessor whose units read shared memory, of a thread at most, and those beside what units have. */
+const UNIT_REGISTERS = 65536, MOST_REGISTERS = 255, OTHER_REGISTERS = 24;
+/** Shared memory of such a multiprocessor, and what each group takes of it beside its own. */
+const UNIT_SHARED = 233472, GROUP_SHARED = 1024;
+
+/**
+ * Groups of the program, in lanes, that are to have room on a multiprocessor at a time. One where tiles are in registers: the
+ * assembler's own guess is more and no operands ahead. More where their sums and operands leave room, and units of one group
+ * may go on while others compute.
+ */
+export function residentGroups(program: LinearProgram): number {
+  const held = new Set<UOp>(), readsRegisters = (u: UOp): boolean => (u.arg as TensorCore).shared?.[0] === undefined;
+  for (const u of program.uops) {
+    if (u.op === Ops.ACC) held.add(u);
+    if (u.op !== Ops.WMMA) continue;
+    if (u.dtype !== dtypes.void || !readsRegisters(u)) return 1;
+    for (const s of u.src) if (s.op !== Ops.CONST && throughAfter(s).op !== Ops.INDEX) held.add(s);
+  }
+  const registers = Math.min(MOST_REGISTERS + 1, roundUp(held.size + OTHER_REGISTERS, 8));
+  const room = Math.floor(UNIT_SHARED / (sharedBytesOf(program) + GROUP_SHARED));
+  return Math.max(1, Math.min(room, Math.floor(UNIT_REGISTERS / (registers * threadsOf(program)))));
 }
 
 /** Drops the values that nothing uses. */
@@ -275,7 +337,7 @@ interface SharedLayout {
 /** Where the shared memory of a group holds each LOCAL. */
 export function sharedLayout(program: LinearProgram): SharedLayout {
   const at = new Map<UOp, number>();
-  const swizzled = new Set(program.uops.flatMap((u) => readsShared(u) ? [baseOf(u.src[0]), baseOf(u.src[1])] : []));
+  const swizzled = new Set(program.uops.flatMap((u) => readsShared(u) ? sharedPlaces(u).map(baseOf) : []));
   let nbytes = 0;
   for (const u of program.uops) {
     if (u.op !== Ops.LOCAL || argOf(u, Ops.LOCAL).scope !== "shared" || at.has(u)) continue;

@@ -59,10 +59,10 @@ export class TensorCore implements ArgRecord {
     /** The unit that does each half of its columns, where that is not one instruction. */
     readonly half: TensorCore | undefined = undefined,
     /**
-     * Of a unit that reads A and B from shared memory, and goes on with that while its lanes do something else: where they
-     * are. Its lanes hold no elements of them.
+     * Of a unit that reads B from shared memory, and A too or from registers, and goes on with that while its lanes do
+     * something else: where they are. Its lanes hold no elements of what is in shared memory.
      */
-    readonly shared: readonly [a: SharedTile, b: SharedTile] | undefined = undefined,
+    readonly shared: readonly [a: SharedTile | undefined, b: SharedTile] | undefined = undefined,
     /** Bits of the lane and of the element whose places are exchanged once a sum is complete. */
     readonly exchanged: readonly (readonly [lane: number, element: number])[] = [],
   ) {
@@ -83,14 +83,16 @@ export class TensorCore implements ArgRecord {
     return { lane, element };
   }
   /** The same unit for operands that lie so. @param hasEights exchanged, so that a lane has eight neighbors of a row */
-  reading(a: SharedTile, b: SharedTile, hasEights: boolean): TensorCore {
+  reading(a: SharedTile | undefined, b: SharedTile, hasEights: boolean): TensorCore {
     const { name, m, n, k, input, output, lanes, c } = this, exchanged = hasEights ? EIGHTS : [];
-    return new TensorCore(name, m, n, k, input, output, lanes, NOTHING, NOTHING, c, undefined, [a, b], exchanged);
+    return new TensorCore(name, m, n, k, input, output, lanes, this.a, NOTHING, c, undefined, [a, b], exchanged);
   }
   /** As printed graphs show it. */
   toString(): string {
-    const tiles =
-      this.shared?.map(({ isAlong, block }) => block === 0 ? "" : `${isAlong ? " along " : " across "}${block}`) ?? [];
+    const tiles = this.shared?.map((tile) => {
+      if (tile === undefined) return " registers";
+      return tile.block === 0 ? "" : `${tile.isAlong ? " along " : " across "}${tile.block}`;
+    }) ?? [];
     return `${this.name} ${this.input} ${this.output}${tiles.join("")}${this.exchanged.length > 0 ? " in eights" : ""}`;
   }
 }
@@ -137,21 +139,41 @@ export function positionIn(f: Fragment, lane: number, element: number): TileOffs
 const sameOffsets = (a: readonly TileOffset[], b: readonly TileOffset[]): boolean =>
   a.length === b.length && a.every(([r, c], i) => r === b[i][0] && c === b[i][1]);
 
-const chains = new Map<TensorCore, TensorCore | undefined>();
+/** Units of a chain of products: the results of the inner one are where the outer one takes its left operand from. */
+export interface ChainUnits {
+  readonly inner: TensorCore;
+  readonly outer: TensorCore;
+}
+
+const chains = new Map<TensorCore, ChainUnits | undefined>();
 
 /**
- * Two tiles of `core` side by side as one product, whose result is where the unit takes its left operand from: so results
- * become an operand in the registers that they are in. undefined where no two of them are.
+ * `core` in a chain of products: so that results become an operand in the registers that they are in. Of a unit of few
+ * columns two tiles side by side are one inner product; of one that reads its right operand from shared memory the outer
+ * product is one of as many terms as the inner one has columns. undefined where there is none.
  */
-export function chainOf(core: TensorCore): TensorCore | undefined {
-  if (chains.has(core)) return chains.get(core);
+export function chainOf(core: TensorCore): ChainUnits | undefined {
+  if (!chains.has(core)) chains.set(core, core.shared === undefined ? chainOfTwo(core) : chainOfShared(core));
+  return chains.get(core);
+}
+
+function chainOfTwo(core: TensorCore): ChainUnits | undefined {
   const next: TileOffset = [0, core.n], { a, b, c } = core;
   const isSame = core.k === 2 * core.n && sameOffsets(a.lane, c.lane) && sameOffsets(a.element, [...c.element, next]);
   const { name, m, n, k, input, output, lanes } = core;
   const wide: Fragment = { lane: b.lane, element: [...b.element, next] };
-  const made = isSame ? new TensorCore(`${name}x2`, m, 2 * n, k, input, output, lanes, a, wide, a, core) : undefined;
-  chains.set(core, made);
-  return made;
+  if (!isSame) return undefined;
+  return { inner: new TensorCore(`${name}x2`, m, 2 * n, k, input, output, lanes, a, wide, a, core), outer: core };
+}
+
+function chainOfShared({ m, n, k, input, output, lanes, shared }: TensorCore): ChainUnits | undefined {
+  if (input.itemsize !== 2 || n > MOST_TERMS) return undefined;
+  const tile = shared![1];
+  const make = (columns: number, terms: number): TensorCore => {
+    const [a, c] = [terms, columns].map(sharedRows), name = `m${m}n${columns}k${terms}`;
+    return new TensorCore(name, m, columns, terms, input, output, lanes, a, NOTHING, c, undefined, [undefined, tile]);
+  };
+  return { inner: make(n, k), outer: make(LEAST_COLUMNS, n) };
 }
 
 const QUAD_ROWS: readonly TileOffset[] = [[1, 0], [2, 0], [4, 0]];
@@ -178,12 +200,19 @@ export const MMA_TF32: TensorCore = mma(8, dtypes.float32, dtypes.float32, A_K8,
 /** mma.sync on int8, accumulating in int32. */
 export const MMA_INT8: TensorCore = mma(32, dtypes.int8, dtypes.int32, A_K32, B_K32);
 
-/** wgmma on a tile of 64 rows: the PTX ISA, section "Asynchronous warpgroup level matrix instructions". */
-function wgmma(n: number, input: DType, output: DType): TensorCore {
+/** Columns of a unit that reads shared memory, at least; terms of the outer product of a chain, at most. */
+const LEAST_COLUMNS = 64, MOST_TERMS = 128;
+
+/** Where the lanes of a unit that reads shared memory have 64 rows of `n` columns. */
+function sharedRows(n: number): Fragment {
   const element: TileOffset[] = [[0, 1], [8, 0]];
   for (let column = 8; column < n; column *= 2) element.push([0, column]);
-  const c: Fragment = { lane: [[0, 2], [0, 4], ...QUAD_ROWS, [16, 0], [32, 0]], element };
-  const tile: SharedTile = { isAlong: false, block: 0 };
+  return { lane: [[0, 2], [0, 4], ...QUAD_ROWS, [16, 0], [32, 0]], element };
+}
+
+/** wgmma on a tile of 64 rows: the PTX ISA, section "Asynchronous warpgroup level matrix instructions". */
+function wgmma(n: number, input: DType, output: DType): TensorCore {
+  const c = sharedRows(n), tile: SharedTile = { isAlong: false, block: 0 };
   const k = 32 / input.itemsize, name = `m64n${n}k${k}`;
   return new TensorCore(name, 64, n, k, input, output, 128, NOTHING, NOTHING, c, undefined, [tile, tile]);
 }

@@ -80,7 +80,7 @@ const RECORDS: readonly RecordFormat[] = [
     write: (arg) => {
       const core = arg as TensorCore, { name, m, n, k, input, output, lanes, a, b, c } = core.half ?? core;
       const tiles = [a, b, c].map(({ lane, element }) => [lane, element]), { shared, exchanged } = core;
-      const places = shared?.map(({ isAlong, block }) => [isAlong ? 1 : 0, block]);
+      const places = shared?.map((tile) => tile === undefined ? [] : [tile.isAlong ? 1 : 0, tile.block]);
       return [name, m, n, k, input, output, lanes, tiles, core.half === undefined ? 1 : 2, places, exchanged];
     },
     read: ([name, m, n, k, input, output, lanes, tiles, count, places, exchanged]) => {
@@ -89,12 +89,14 @@ const RECORDS: readonly RecordFormat[] = [
         lane,
         element,
       }));
-      const shared = (places as readonly [number, number][] | undefined)
-        ?.map(([along, block]): SharedTile => ({ isAlong: along === 1, block })) as TensorCore["shared"];
+      const shared = (places as readonly [number?, number?][] | undefined)
+        ?.map(([along, block]): SharedTile | undefined =>
+          block === undefined ? undefined : { isAlong: along === 1, block }
+        ) as TensorCore["shared"];
       const swaps = exchanged as TensorCore["exchanged"],
         one = [lanes as number, a, b, c, undefined, shared, swaps] as const;
       const core = new TensorCore(name as string, ...sizes, ...types, ...one);
-      return count === 2 ? chainOf(core) : core;
+      return count === 2 ? chainOf(core)!.inner : core;
     },
   },
 ];

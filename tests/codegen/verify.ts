@@ -3,13 +3,14 @@ import type { Capabilities } from "../../src/renderer/renderer.ts";
 import { isAlu, opName, Ops } from "../../src/uop/core/ops.ts";
 import { listText } from "../../src/uop/core/print.ts";
 import type { UOp } from "../../src/uop/core/uop.ts";
+import { verifyUnits } from "./verify_units.ts";
 
 /** @throws {Error} with the listing, where a program is wrong */
 export function verifyLinear(uops: readonly UOp[], caps: Capabilities): void {
   const scopes: { head: UOp | undefined; seen: Set<UOp> }[] = [{ head: undefined, seen: new Set() }];
   const everywhere = new Set<UOp>();
-  // what the lanes of a matrix unit hold of a sum is no vector of the device
-  const tiles = new Set(uops.flatMap((u) => u.op === Ops.WMMA ? [u.dtype] : []));
+  // what the lanes of a matrix unit hold of a tile is no vector of the device
+  const tiles = new Set(uops.flatMap((u) => u.op === Ops.WMMA ? [u, ...u.src].map((x) => x.dtype) : []));
   const fail = (i: number, why: string): never => {
     throw new Error(`uop ${i} (${opName[uops[i].op]}): ${why}\n${listText(uops)}`);
   };
@@ -50,5 +51,6 @@ export function verifyLinear(uops: readonly UOp[], caps: Capabilities): void {
       fail(i, "is no native op");
     }
   });
+  verifyUnits(uops);
   if (scopes.length !== 1) throw new Error("Scopes left open\n" + listText(uops));
 }

@@ -1,16 +1,21 @@
 /**
- * Random products and convolutions that matrix units take, with their gradients: in 16 bits and int8, nested strides and
- * transposed operands, epilogues, extents that no tile divides; against float32 (int32) of the same operands on WASM.
+ * Random products, convolutions and attentions that matrix units take, with their gradients: in 16 bits and int8, nested
+ * strides and transposed operands, epilogues, masks, shared heads, extents that no tile divides; against float32 (int32) of
+ * the same operands on WASM.
  *
- *     deno run -A tests/fuzz/units.ts [--device CUDA] [--count 100] [--seed 1] [--case 17] [--work 1e9]
+ *     deno run -A tests/fuzz/units.ts [--device CUDA] [--count 100] [--seed 1] [--case 17] [--work 1e9] [--kind attention]
  *
  * A case is named before it runs, as a kernel that breaks its device's context ends the run. `--work` is the most FLOP of
- * a case. Exits with 1 where a value differs by more than its dtype's rounding.
+ * a case; on SIM are the units of all cards, on SIM:1 those alone that read shared
+ * memory. Exits with 1 where a value differs by more than its dtype's rounding.
  *
  * @module
  */
 import { type DType, dtypes, Tensor } from "../../mod.ts";
 import { parseArgs } from "@std/cli/parse-args";
+import { registerBackend } from "../../src/device/device.ts";
+import { WGMMA } from "../../src/renderer/tensor_core_table.ts";
+import { makeSimDevice, SIM_GRID, simBackend } from "../fixtures/sim.ts";
 import { Random } from "../support/random.ts";
 
 /** A case: how its results come of operands on whatever device and dtype. */
@@ -18,6 +23,8 @@ interface Case {
   readonly text: string;
   readonly dtype: DType;
   readonly operands: readonly Tensor[];
+  /** Values that are rounded to the dtype one after the other, beside operands; 1 where it is left out. */
+  readonly roundings?: number;
   /** @param operands of the case, on some device, cast to the dtype that sums have there */
   readonly results: (operands: readonly Tensor[]) => Tensor[];
 }
@@ -86,6 +93,44 @@ function convolution(random: Random, work: number): Case {
   };
 }
 
+function attention(random: Random, work: number): Case {
+  const dtype = random.pick([dtypes.float16, dtypes.bfloat16]), isGradient = random.below(3) === 0;
+  const length = () => random.pick([1, 7, 16, 33, 64, 100, 128, 192, 200, 255, 256, 320, 512, 777, 1024]);
+  const size = random.pick([16, 32, 40, 64, 64, 64, 80, 96, 128, 128, 128, 192, 256]);
+  let [batch, heads, shared] = [random.pick([1, 2, 3]), random.pick([1, 2, 3, 8]), random.pick([1, 1, 2, 4])];
+  let [rows, keys] = [length(), length()];
+  const mask = random.pick(["none", "none", "causal", "causal", "choice", "bias"]);
+  if (mask === "causal" || random.below(2) === 0) keys = rows;
+  while (4 * batch * heads * shared * rows * keys * size > work) {
+    if (batch * heads * shared > 1) [batch, heads, shared] = [1, Math.ceil(heads / 2), Math.ceil(shared / 2)];
+    else [rows, keys] = rows === keys ? [rows >> 1, keys >> 1] : [Math.ceil(rows / 2), keys];
+  }
+  const all = heads * shared, q = numbers(random, dtype, batch, all, rows, size);
+  const [k, v] = [0, 1].map(() => numbers(random, dtype, batch, heads, keys, size)),
+    factor = random.pick([undefined, 1]);
+  const scale = numbers(random, dtype, batch, all, rows, size);
+  // each row has a key that is not hidden
+  const extra = numbers(random, dtype, rows, keys),
+    isHidden = Tensor.arange(keys, { device: "JS" }).mul(7).mod(5).eq(3);
+  const text = `${dtype.name} attention of [${q.shape}] to [${k.shape}], ${mask}, ` +
+    `${factor ? "not scaled" : "scaled"}${isGradient ? ", gradient" : ""}`;
+  return {
+    text,
+    dtype,
+    operands: [q, k, v, scale, extra],
+    roundings: isGradient ? 3 : 2, // weights, what they are made of, and results
+    results([q, k, v, scale, extra]) {
+      const choice = isHidden.to(q.device).logicalNot().expand([rows, keys]);
+      const bias = mask === "choice" ? choice : mask === "bias" ? extra : undefined;
+      const options = { isCausal: mask === "causal", enableGqa: shared > 1, scale: factor };
+      const made = q.scaledDotProductAttention(k, v, bias, options);
+      return isGradient ? made.mul(scale).sum().gradient([q, k, v]) : [made];
+    },
+  };
+}
+
+const KINDS: Readonly<Record<string, (random: Random, work: number) => Case>> = { product, convolution, attention };
+
 /** The largest error: in steps of the dtype, where values near zero may be what a sum before them was rounded by. */
 function errorOf(got: ArrayLike<number>, want: ArrayLike<number>, step: number): { error: number; at: number } {
   let sum = 0, error = 0, at = -1;
@@ -108,7 +153,7 @@ async function check(c: Case, device: string): Promise<string | undefined> {
   for (const [i, t] of there.entries()) {
     const got = await t.cast(t.dtype === dtypes.int32 ? t.dtype : dtypes.float32).data() as ArrayLike<number>;
     const want = await here[i].data() as ArrayLike<number>, step = STEP[t.dtype.name];
-    const { error, at } = errorOf(got, want, step);
+    const { error, at } = errorOf(got, want, step * (c.roundings ?? 1));
     if (error > 1) return `result ${i} [${t.shape}] at ${at}: ${got[at]}, and ${want[at]} in float32 (${error})`;
   }
 }
@@ -121,25 +166,40 @@ export async function runUnits(
   count: number,
   work: number,
   tell = false,
+  kind?: string,
 ): Promise<string[]> {
   const failures: string[] = [];
   for (let i = first; i < first + count; i++) {
-    const random = new Random(seed * 1_000_003 + i), c = (random.below(2) === 0 ? product : convolution)(random, work);
+    const random = new Random(seed * 1_000_003 + i), c = KINDS[kind ?? random.pick(Object.keys(KINDS))](random, work);
     if (tell) console.log(`case ${i}: ${c.text}`);
     const wrong = await check(c, device).catch((e) => `${e}`);
-    if (wrong !== undefined) failures.push(`seed ${seed} case ${i}: ${c.text}: ${wrong}`);
+    if (wrong === undefined) continue;
+    failures.push(`seed ${seed} case ${i}: ${c.text}: ${wrong}`);
+    if (tell) console.error(failures[failures.length - 1]);
   }
   return failures;
 }
 
 if (import.meta.main) {
   const args = parseArgs(Deno.args, {
-    string: ["device", "count", "seed", "case", "work"],
+    string: ["device", "count", "seed", "case", "work", "kind"],
     default: { device: "CUDA", count: "100", seed: "1", work: "1e9" },
   });
   const [first, count] = args.case === undefined ? [0, Number(args.count)] : [Number(args.case), 1];
-  const failures = await runUnits(`${args.device}`, Number(args.seed), first, count, Number(args.work), true);
-  for (const text of failures) console.error(text);
+  const [some, all] = [WGMMA, [...SIM_GRID.tensorCores, ...WGMMA]];
+  registerBackend({
+    ...simBackend,
+    open: (i) => makeSimDevice({ ...SIM_GRID, tensorCores: i === 0 ? all : some }, i === 0 ? "SIM" : `SIM:${i}`),
+  });
+  const failures = await runUnits(
+    `${args.device}`,
+    Number(args.seed),
+    first,
+    count,
+    Number(args.work),
+    true,
+    args.kind,
+  );
   console.log(`${count} cases, ${failures.length} failures`);
   Deno.exit(failures.length === 0 ? 0 : 1);
 }

@@ -1,19 +1,25 @@
 /**
  * Chooses opts for chains of products (opt/chain_tiles.ts) on matrix units: a group owns some tiles of rows, a warp of it
  * one; tiles of what depends on the middle axis come one after the other into rings in shared memory, and all columns of a
- * row are one thread's, so that what is computed is computed once. What depends on rows alone stays in registers.
+ * row are one thread's, so that what is computed is computed once. What depends on rows alone stays in registers. Which unit
+ * does it, and how many of its lanes share what a group reads, the model tells (machine/chain_model.ts).
  *
  * @module
  */
+import { ArgumentError } from "../../helpers/errors.ts";
 import { ceilDiv, roundUp } from "../../helpers/math.ts";
-import type { Capabilities } from "../../renderer/renderer.ts";
-import type { TensorCore } from "../../renderer/tensor_core_table.ts";
-import { findChain } from "../../uop/algebra/product_chain.ts";
+import type { Capabilities, GridCaps } from "../../renderer/renderer.ts";
+import { chainOf, type TensorCore } from "../../renderer/tensor_core_table.ts";
+import { indexForm, liesAlong } from "../../uop/algebra/linear_form.ts";
+import { type Chain, findChain } from "../../uop/algebra/product_chain.ts";
 import { argOf } from "../../uop/core/args.ts";
-import { Ops } from "../../uop/core/ops.ts";
+import { carrierOf, RescaleCarrier } from "../../uop/core/carrier.ts";
+import { FUNCTION_OPS, isAlu, Ops } from "../../uop/core/ops.ts";
 import { sizeOf } from "../../uop/core/ranges.ts";
 import { toposort, type UOp } from "../../uop/core/uop.ts";
-import type { Kernel } from "../opt/kernel.ts";
+import { chainRegisters, type ChainTile, type ChainWork, estimateChain } from "../machine/chain_model.ts";
+import { LEAST_USE } from "../machine/tile_model.ts";
+import { Kernel } from "../opt/kernel.ts";
 import { WIDE } from "../opt/stage.ts";
 
 /** Rows of a group, at most: as many as share what it reads. A warp has one tile of them, or two, and each operand serves both. */
@@ -22,24 +28,34 @@ const MOST_ROWS = 128, MOST_TILES = 2;
 const MOST_COLUMNS = 256;
 /** Tiles of the middle in memory at a time, in the order to try. */
 const DEPTHS = [4, 2, 1];
-/** Registers of a thread, at most, and those that it needs besides tiles. */
-const MOST_REGISTERS = 256, OTHER_REGISTERS = 40;
+/** Registers of a thread, at most. */
+const MOST_REGISTERS = 256;
 /** Buffers of a ring: more for groups of few rows, which wait for memory. */
 const RING = 2, LONG_RING = 3;
 /** Groups side by side on a unit that share its memory, at most: fewer where registers are short. */
 const MOST_GROUPS = 4;
 
-/** What the tiles of a thread are made of: the columns of its sums, the terms of each inner one, all in elements. */
-interface Widths {
-  readonly columns: number;
-  readonly terms: readonly number[];
+/** Rows that the lanes of units that read shared memory have together, in units; rows of what they read there. */
+const SHARED_UNITS: readonly number[] = [1, 2, 4], SHARED_ROW = 64;
+
+/** A chain, and where its axes are. */
+interface ChainAxes {
+  readonly kernel: Kernel;
+  readonly caps: Capabilities;
+  readonly number: number;
+  readonly core: TensorCore;
+  readonly chain: Chain;
+  readonly axes: { rows: number; columns: number; middle: number; sums: readonly number[] };
 }
 
-/** Registers that a thread takes with so many tiles of rows, of `depth` of the middle. */
-function registersOf(core: TensorCore, { columns, terms }: Widths, tiles: number, depth: number): number {
-  const elements = core.m / core.lanes, narrow = core.input.itemsize / 4;
-  const operands = terms.reduce((a, b) => a + b, 0) * narrow, scores = depth * (terms.length + narrow);
-  return OTHER_REGISTERS + tiles * elements * (columns + operands + scores);
+/** How it is done. */
+interface ChainPlan extends ChainAxes {
+  readonly tile: ChainTile;
+  readonly work: ChainWork;
+  /** Inputs that are staged. */
+  readonly slots: readonly number[];
+  readonly ring: number;
+  readonly time: number;
 }
 
 /** LOADs of inputs below `u`. */
@@ -47,65 +63,153 @@ function loadsBelow(u: UOp): UOp[] {
   return toposort(u).filter((l) => l.op === Ops.LOAD && l.src[0].src[0].op === Ops.PARAM);
 }
 
-/** Tiles a chain of products; false where the kernel is none, and nothing was done. */
-export function tileChain(kernel: Kernel, caps: Capabilities): boolean {
-  const { tensorCores, units, unitRegisters, sharedBytes, maxGroupThreads, hasAsyncCopy } = caps.grid!;
-  const number = tensorCores.findIndex((c) => kernel.chainAxes(c) !== undefined), core = tensorCores[number];
-  if (number < 0 || kernel.axes.some((a) => a.size === 0)) return false;
-  const { rows, columns, middle, sums } = kernel.chainAxes(core)!, chain = findChain(kernel.ast, core)!;
-  const outputs = kernel.outputAxes.length, size = (i: number): number => kernel.axes[i].size;
+function slotOf(l: UOp): number {
+  return argOf(l.src[0].src[0], Ops.PARAM).slot;
+}
+
+/** The chain as it is in tiles: results and terms rounded up to `columns` and `terms`, a row of memory to `pad` bytes more. */
+function workOf(
+  found: ChainAxes,
+  round: { readonly columns: number; readonly terms: number; readonly pad: number },
+): { work: ChainWork; slots: number[] } {
+  const { kernel, chain, axes: { rows, columns } } = found, staged = new Map<number, number>();
+  const add = (u: UOp, elements: number): void => {
+    for (const l of loadsBelow(u)) {
+      staged.set(slotOf(l), (staged.get(slotOf(l)) ?? 0) + elements * l.dtype.itemsize + round.pad);
+    }
+  };
+  const width = Math.min(MOST_COLUMNS, roundUp(operandColumns(found), round.columns));
+  const terms = chain.inner.map(({ sum }) => roundUp(sizeOf(sum), round.terms));
+  chain.inner.forEach(({ b }, i) => add(b, terms[i]));
+  if (chain.operand !== undefined) add(chain.operand, width);
+  const computed = toposort(chain.values).filter((u) => isAlu(u.op) && FUNCTION_OPS.includes(u.op)).length;
+  const batch = kernel.outputAxes.reduce((n, a, i) => i === columns || i === rows ? n : n * a.size, 1);
+  const isRescaled = carrierOf(chain.outer) instanceof RescaleCarrier;
+  const work = {
+    rows: kernel.axes[rows].size,
+    batch,
+    middle: sizeOf(chain.middle),
+    columns: width,
+    terms,
+    bytes: [...staged.values()].reduce((a, b) => a + b, 0),
+    functions: computed + (isRescaled ? 1 : 0),
+    isByElement: chain.operand === undefined && !isRescaled,
+  };
+  return { work, slots: [...staged.keys()] };
+}
+
+/** The tiles of a chain whose units have lanes hold all operands. */
+function planByLanes(found: ChainAxes): ChainPlan {
+  const { kernel, caps, core, axes: { columns } } = found;
+  const { units, unitRegisters, sharedBytes, maxGroupThreads, hasAsyncCopy } = caps.grid!;
+  const { work, slots } = workOf(found, { columns: 2 * core.n, terms: core.k, pad: WIDE });
   const results = kernel.outputAxes.reduce((n, a, i) => i === columns ? n : n * a.size, 1);
-  const width = columns < 0 ? 0 : Math.min(MOST_COLUMNS, roundUp(size(columns), 2 * core.n));
-  const widths = { columns: width, terms: chain.inner.map(({ sum }) => roundUp(sizeOf(sum), core.k)) };
   // few rows have small groups, and there is one for each unit of the device
-  const isUseful = (n: number): boolean => n * core.m < 2 * size(rows) && results / (n * core.m) >= units;
+  const isUseful = (n: number): boolean => n * core.m < 2 * work.rows && results / (n * core.m) >= units;
   let tiles = 1, warps = 1, depth = 0;
-  const registers = (depth: number): number => registersOf(core, widths, tiles, depth);
+  const registers = (depth: number): number => chainRegisters({ core, tiles, warps, depth }, work);
   if (isUseful(MOST_TILES)) tiles = MOST_TILES;
   if (registers(DEPTHS[1] * core.k) > MOST_REGISTERS) tiles = 1;
   const isRoom = (n: number): boolean => n * core.m <= MOST_ROWS && n / tiles * core.lanes <= maxGroupThreads;
   while (isRoom(warps * tiles * 2) && isUseful(warps * tiles * 2)) warps *= 2;
-  /** By input: bytes of it by step of the middle. */
-  const staged = new Map<number, number>();
-  const add = (u: UOp, elements: number): void => {
-    for (const l of loadsBelow(u)) {
-      const { slot } = argOf(l.src[0].src[0], Ops.PARAM), row = elements * l.dtype.itemsize + WIDE;
-      staged.set(slot, (staged.get(slot) ?? 0) + row);
-    }
-  };
-  chain.inner.forEach(({ b, sum }) => add(b, roundUp(sizeOf(sum), core.k)));
-  if (chain.operand !== undefined) add(chain.operand, width);
-  const bytes = [...staged.values()].reduce((a, b) => a + b, 0);
   const most = warps * tiles * core.m < MOST_ROWS ? LONG_RING : RING;
   for (const n of DEPTHS) {
-    depth = Math.min(n, ceilDiv(size(outputs + middle), core.k)) * core.k;
+    depth = Math.min(n, ceilDiv(work.middle, core.k)) * core.k;
     const need = registers(depth), groups = Math.floor(unitRegisters / (need * warps * core.lanes));
     const share = sharedBytes / Math.max(1, Math.min(MOST_GROUPS, groups));
-    if (need <= MOST_REGISTERS && most * depth * bytes <= share) break;
+    if (need <= MOST_REGISTERS && most * depth * work.bytes <= share) break;
   }
+  const isLoop = work.middle > depth;
+  let ring = hasAsyncCopy && isLoop ? most : 1;
+  while (ring > 1 && ring * depth * work.bytes > sharedBytes) ring--;
+  const tile = { core, tiles, warps, depth }, time = estimateChain(tile, work, caps.grid!, [ring])?.time ?? Infinity;
+  return { ...found, tile, work, slots: ring * depth * work.bytes <= sharedBytes ? slots : [], ring, time };
+}
+
+/** Can a unit find an operand in shared memory: is it read as it is, in rows of 16 bytes along one of these ranges? */
+function isInRows(u: UOp, ...ranges: readonly UOp[]): boolean {
+  if (u.op !== Ops.LOAD || u.src.length > 1 || u.src[0].src[0].op !== Ops.PARAM) return false;
+  const form = indexForm(u.src[0].src[1]), n = WIDE / u.dtype.itemsize;
+  return ranges.some((r) => sizeOf(r) % n === 0 && liesAlong(form, r, n));
+}
+
+/** Columns of the result; 0 where a row has one. */
+function operandColumns({ kernel, axes: { columns } }: ChainAxes): number {
+  return columns < 0 ? 0 : kernel.axes[columns].size;
+}
+
+/** The best tiles of a chain whose unit reads shared memory; undefined where it cannot. */
+function planShared(found: ChainAxes): ChainPlan | undefined {
+  const { caps, core, chain: { outer, inner, operand, middle } } = found;
+  // gradients, which read what belongs to the middle for each element, take longer so
+  if (!caps.grid!.hasAsyncCopy || !(carrierOf(outer) instanceof RescaleCarrier)) return undefined;
+  const isRead = inner.every(({ b, sum }) => isInRows(b, sum, middle)) &&
+    (operand === undefined || isInRows(operand, found.chain.columns!, middle));
+  if (!isRead) return undefined;
+  const { work, slots } = workOf(found, { columns: SHARED_ROW, terms: SHARED_ROW, pad: 0 });
+  const columns = operandColumns(found), width = columns + inner.reduce((n, { sum }) => n + sizeOf(sum), 0);
+  const padded = work.columns + work.terms.reduce((a, b) => a + b, 0);
+  if (columns > work.columns || width < LEAST_USE * padded) return undefined;
+  let best: ChainPlan | undefined;
+  for (const warps of SHARED_UNITS) {
+    const tile = { core, tiles: 1, warps, depth: core.n }, rings = work.middle > core.n ? undefined : [1];
+    const made = estimateChain(tile, work, caps.grid!, rings);
+    if (made !== undefined && (best === undefined || made.time < best.time)) {
+      best = { ...found, ...made, tile, work, slots };
+    }
+  }
+  return best;
+}
+
+/** Applies the opts of a plan. */
+function applyPlan(kernel: Kernel, { tile, work, slots, ring, number, core, axes }: ChainPlan): void {
+  const { rows, columns, middle, sums } = axes, { tiles, warps, depth } = tile, { outer, inner } = chainOf(core)!;
+  const outputs = kernel.outputAxes.length;
   const pad = (axis: number, to: number): void => {
-    if (size(axis) % to !== 0) kernel.apply({ op: "PADTO", axis, arg: to });
+    if (kernel.axes[axis].size % to !== 0) kernel.apply({ op: "PADTO", axis, arg: to });
   };
-  pad(rows, warps * tiles * core.m);
-  if (columns >= 0) pad(columns, width);
+  pad(rows, warps * tiles * outer.m);
+  if (columns >= 0) pad(columns, work.columns);
   pad(outputs + middle, depth);
-  for (const s of sums) pad(outputs + s, core.k);
+  for (const s of sums) pad(outputs + s, core.shared === undefined ? inner.k : SHARED_ROW);
   kernel.apply({ op: "TC", axis: -1, arg: number });
   if (tiles > 1) kernel.apply({ op: "UPCAST", axis: rows, arg: tiles });
   if (warps > 1) kernel.apply({ op: "LOCAL", axis: rows, arg: warps });
-  if (width > core.n) kernel.apply({ op: "UPCAST", axis: columns, arg: width / core.n });
-  if (depth > core.k) kernel.apply({ op: "UNROLL", axis: middle, arg: depth / core.k });
+  if (work.columns > outer.n) kernel.apply({ op: "UPCAST", axis: columns, arg: work.columns / outer.n });
+  if (depth > outer.k) kernel.apply({ op: "UNROLL", axis: middle, arg: depth / outer.k });
   for (const s of sums) {
     const { rest } = kernel.axes[outputs + s];
     if (rest > 1) kernel.apply({ op: "UNROLL", axis: s, arg: rest });
   }
-  const isLoop = kernel.axes[outputs + middle].rest > 1;
-  let ring = hasAsyncCopy && isLoop ? most : 1;
-  while (ring > 1 && ring * depth * bytes > sharedBytes) ring--;
-  if (ring * depth * bytes <= sharedBytes) {
-    for (const slot of staged.keys()) {
-      kernel.apply({ op: "STAGE", input: slot, ring });
-    }
+  for (const slot of slots) kernel.apply({ op: "STAGE", input: slot, ring });
+}
+
+/** Can the plan be done? How operands lie in a tile is known once it is made. */
+function isPossible(ast: UOp, { tensorCores }: GridCaps, plan: ChainPlan): boolean {
+  const trial = new Kernel(ast, true, tensorCores);
+  try {
+    applyPlan(trial, plan);
+    trial.finish();
+    return true;
+  } catch (error) {
+    if (!(error instanceof ArgumentError)) throw error;
+    return false;
   }
+}
+
+/** Tiles a chain of products; false where the kernel is none, and nothing was done. */
+export function tileChain(kernel: Kernel, caps: Capabilities): boolean {
+  const { tensorCores } = caps.grid!;
+  if (kernel.axes.some((a) => a.size === 0)) return false;
+  const plans = tensorCores.flatMap((core, number): ChainPlan[] => {
+    const axes = kernel.chainAxes(core);
+    if (axes === undefined) return [];
+    const found = { kernel, caps, number, core, chain: findChain(kernel.ast, core)!, axes };
+    return [core.shared === undefined ? planByLanes(found) : planShared(found)].filter((p) => p !== undefined);
+  });
+  plans.sort((a, b) => a.time - b.time);
+  const best = plans.find((p) => p.core.shared === undefined || isPossible(kernel.ast, caps.grid!, p));
+  if (best === undefined) return false;
+  applyPlan(kernel, best);
   return true;
 }

@@ -3,10 +3,14 @@
  * program. Products that follow each other are a batch; what reads their sums waits for all of them, and a barrier, behind
  * which others may write what they read, for all but those that it may leave on their way.
  *
+ * Products with an operand in registers begin when all of their batch have theirs, and are over where the loop around them
+ * ends: then it may have other values.
+ *
  * @module
  */
 import { dtypes } from "../../dtype/dtype.ts";
 import { readsShared } from "../../renderer/lanes.ts";
+import type { TensorCore } from "../../renderer/tensor_core_table.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { type UOp, uop } from "../../uop/core/uop.ts";
 
@@ -21,15 +25,64 @@ function loopsOf(uops: readonly UOp[]): Set<UOp> {
   return found;
 }
 
+/** Does the unit of a product, which reads shared memory, read registers too? */
+function readsRegisters(u: UOp): boolean {
+  return readsShared(u) && (u.arg as TensorCore).shared![0] === undefined;
+}
+
+function isKept(u: UOp): boolean {
+  return u.op === Ops.STORE && u.src[0].op === Ops.ACC;
+}
+
+/** Where products can wait for others no longer. */
+const ENDS: ReadonlySet<Ops> = new Set<Ops>([Ops.RANGE, Ops.END, Ops.IF, Ops.ENDIF, Ops.BARRIER]);
+
+/** The program with the products that read registers behind what else stands between those of a batch. */
+function gathered(uops: readonly UOp[]): readonly UOp[] {
+  if (!uops.some(readsRegisters)) return uops;
+  const out: UOp[] = [], batch = new Set<UOp>();
+  let at = 0;
+  const flush = (): void => {
+    out.splice(at, 0, ...batch);
+    batch.clear();
+  };
+  for (const u of uops) {
+    const isProduct = readsRegisters(u), isSum = isKept(u) && batch.has(u.src[1]);
+    if (isProduct || isSum) {
+      if (isProduct) at = out.length;
+      batch.add(u);
+      continue;
+    }
+    if (ENDS.has(u.op) || u.src.some((s) => batch.has(s))) flush();
+    out.push(u);
+  }
+  flush();
+  return out;
+}
+
+/** What the products that follow each other from `from` on find in registers: their left operands, and what they add to. */
+function heldBy(uops: readonly UOp[], from: number): UOp[] {
+  const found = new Set<UOp>();
+  for (let i = from; i < uops.length; i++) {
+    const u = uops[i];
+    if (!readsRegisters(u)) {
+      if (!isKept(u)) break;
+      continue;
+    }
+    for (const s of [u.src[0], u.src[2]]) if (s.op !== Ops.CONST && !readsShared(s)) found.add(s);
+  }
+  return [...found];
+}
+
 /** The program with batches of products, and what waits for them. */
-export function batchProducts(uops: readonly UOp[]): readonly UOp[] {
-  if (!uops.some(readsShared)) return uops;
-  const loops = loopsOf(uops), products = new Set<UOp>(), sums = new Set<UOp>(), out: UOp[] = [];
+export function batchProducts(list: readonly UOp[]): readonly UOp[] {
+  if (!list.some(readsShared)) return list;
+  const uops = gathered(list), loops = loopsOf(uops), products = new Set<UOp>(), sums = new Set<UOp>(), out: UOp[] = [];
   // where conditions begin that are open: all lanes of a unit wait, whatever holds for each
   const conditions: number[] = [];
-  let isOpen = false, isPending = false;
-  const order = (arg: string | number): void => {
-    out.splice(conditions.length === 0 ? out.length : conditions[0]++, 0, uop(Ops.UNIT, dtypes.void, [], arg));
+  let isOpen = false, isPending = false, isHeld = false;
+  const order = (arg: string | number, held: readonly UOp[] = []): void => {
+    out.splice(conditions.length === 0 ? out.length : conditions[0]++, 0, uop(Ops.UNIT, dtypes.void, held, arg));
   };
   const close = (): void => {
     if (isOpen) order("commit");
@@ -40,26 +93,27 @@ export function batchProducts(uops: readonly UOp[]): readonly UOp[] {
     close();
     if (isPending) order(left);
     isPending &&= left > 0;
+    isHeld &&= isPending;
   };
-  for (const u of uops) {
-    const isKept = u.op === Ops.STORE && u.src[0].op === Ops.ACC;
+  uops.forEach((u, i) => {
     if (readsShared(u)) {
-      if (!isOpen) order("begin");
+      if (!isOpen) order("begin", heldBy(uops, i));
       isOpen = true;
+      isHeld ||= readsRegisters(u);
       products.add(u);
     } else if (u.op === Ops.RANGE) {
       close();
       isPending ||= loops.has(u);
-    } else if (u.op === Ops.END) close();
+    } else if (u.op === Ops.END) isHeld ? waitFor(0) : close();
     else if (u.op === Ops.IF) conditions.push(out.length);
     else if (u.op === Ops.ENDIF) conditions.pop();
     else if (u.op === Ops.BARRIER) {
       waitFor(u.arg as number | undefined ?? 0);
       order("publish");
-    } else if (isKept) {
+    } else if (isKept(u)) {
       if (products.has(u.src[1])) sums.add(u);
     } else if (u.src.some((s) => products.has(s) || sums.has(s))) waitFor(0);
     out.push(u);
-  }
+  });
   return out;
 }

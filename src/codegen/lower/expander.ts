@@ -165,7 +165,9 @@ class Expander {
     const core = u.arg as TensorCore;
     const zero = constant(0, u.dtype.vec(elementsOf(core.c)));
     if (readsShared(u)) {
-      const [a, b] = [u.src[0], u.src[1]].map((x) => this.place(x.src[0], -1, undefined));
+      const [a, b] = core.shared!.map((tile, i) => {
+        return tile === undefined ? this.get(u.src[i]) : this.place(u.src[i].src[0], -1, undefined);
+      });
       return uop(Ops.WMMA, zero.dtype, [a, b, zero], core);
     }
     const a = this.fragment(u.src[0], core.a, u.src[3]), b = this.fragment(u.src[1], core.b, u.src[4]);

@@ -188,7 +188,9 @@ export class StageMemory {
     const { copies } = this, positions = this.stepPositions(stages), { dtype } = loop, last = sizeOf(loop) - 1;
     // elements that one access may read stay together
     const unit = copies.nodes.find((x) => x.op === Ops.WMMA), hasUnits = unit !== undefined;
-    const late = (unit?.arg as TensorCore | undefined)?.shared !== undefined && depth > 2 ? 1 : 0;
+    const shared = (unit?.arg as TensorCore | undefined)?.shared;
+    // units that read registers are done where the loop around them ends
+    const late = shared?.[0] !== undefined && depth > 2 ? 1 : 0;
     const together = hasUnits ? 1 : Math.max(...stages.map((x) => Math.floor(WIDE / x.dtype.itemsize)));
     const { bases, slots } = fillRing({
       memory,
@@ -199,7 +201,7 @@ export class StageMemory {
         k.op === Ops.CONST ? constant(Math.min(k.value, last), dtype) : k.lt(last).where(k, constant(last, dtype)),
       fill: (i, base, tile, slot) => this.fill(stages[i], base, new Map([[loop, tile]]), slot),
       // a unit that is still busy holds up who gives it more: copies come first
-      steps: late > 0 ? 1 : Math.ceil(prod(positions.map((p) => copies.sizes[p])) / together),
+      steps: shared !== undefined && depth > 2 ? 1 : Math.ceil(prod(positions.map((p) => copies.sizes[p])) / together),
       late,
     });
     stages.forEach((x, i) => {

@@ -114,7 +114,8 @@ const BY_THREADS: Costs = {
  * clocks from a copy's start until it has arrived, beside what it takes to come; clocks that a warp takes to start a copy,
  * and for the rest of a step.
  */
-const SHARED_RATE = 128, COPY_RATE = 56, ARRIVAL = 1000, START_COPY = 35, WARP_STEP = 130;
+export const SHARED_RATE = 128, COPY_RATE = 56, ARRIVAL = 1000;
+const START_COPY = 35, WARP_STEP = 130;
 /** Rings of their tiles: the slots of others are found by division. A tile is read for one iteration more than its own. */
 const UNIT_RINGS: readonly number[] = [4, 8, 3], LATE = 1;
 const ON_SHARED: Costs = {
@@ -135,9 +136,9 @@ const MANY_ELEMENTS = 500;
 /** Sums that a thread may hold for a unit that adds to them. */
 const MOST_SUMS = 192;
 /** Most registers of a thread, and shared memory that a group has beside its own. */
-const MOST_REGISTERS = 255, GROUP_SHARED = 1024;
+export const MOST_REGISTERS = 255, GROUP_SHARED = 1024;
 /** Part of the padded product that must be useful: else the next smaller tile is better. */
-const LEAST_USE = 0.6;
+export const LEAST_USE = 0.6;
 /** Buffers of a ring: of tiles that are small, and of others; where elements are copied one by one, which nobody awaits. */
 const RING = 4, LARGE_RING = 3, ELEMENT_RING = 2;
 /** Bytes from which a tile is large. */

@@ -1,8 +1,9 @@
 /**
  * The opt TC for chains of products (uop/algebra/product_chain.ts), whose tiles stay in registers. Both products of a chain
  * are done by one matrix unit: a tile of inner results, two of the unit's side by side, is where the unit takes its left
- * operand from (chainOf in renderer/tensor_core_table.ts). What stands between the two is ordinary arithmetic on the elements
- * that a thread has. Results by row are combined at the end, in the thread and among the lanes that share rows (RowCarrier).
+ * operand from (chainOf in renderer/tensor_core_table.ts). Units that read shared memory find the right operand of both there.
+ * What stands between the two is ordinary arithmetic on the elements that a thread has. Results by row are combined at the
+ * end, in the thread and among the lanes that share rows (RowCarrier).
  *
  * Sums that are rescaled need the maximum of each row in every iteration (RowMaximum): the weights are made of it, and what
  * was summed before is scaled to it (ScaledSum), where it stands.
@@ -29,7 +30,7 @@ import { dependsOn, freeIds, ownRanges } from "../../uop/core/ranges.ts";
 import { constant, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { rebuild } from "../../uop/rewrite/walk.ts";
-import { positionOf } from "./tensor_core.ts";
+import { positionOf, sharedOperand } from "./tensor_core.ts";
 
 /** Lanes that share rows differ in these bits. */
 function masksOf(f: Fragment): number[] {
@@ -60,7 +61,7 @@ function termOf(lift: UOp): UOp {
 
 /** Has the unit do a chain in tiles: ranges of its sizes. */
 export function useChain(ast: UOp, core: TensorCore, { rows, columns, middle, sums }: ChainRanges): UOp {
-  const wide = chainOf(core)!, nodes = toposort(ast);
+  const units = chainOf(core)!, wide = units.inner, last = units.outer, nodes = toposort(ast);
   const { outer, values, operand, inner } = chainAt(nodes, core, { rows, columns, middle, sums });
   let next = freeIds(nodes).range;
   const make = (n: number, kind: AxisKind): UOp =>
@@ -71,24 +72,26 @@ export function useChain(ast: UOp, core: TensorCore, { rows, columns, middle, su
   const place = (x: UOp, f: Fragment, e: UOp, ...ranges: readonly UOp[]): UOp =>
     substitute(x, new Map(ranges.map((r, i) => [r, typed(positionOf(f, lane, e, i as 0 | 1), r)])));
   const others = (u: UOp, r: UOp): UOp[] => [...ownRanges(u)].filter((x) => x !== r);
+  /** The product of `a`, of which the unit's elements are those of `inA`, and of `b`: the elements `out` of it. */
+  const product = (unit: TensorCore, a: UOp, inA: UOp, b: UOp, k: UOp, side: UOp, out: UOp): UOp => {
+    if (unit.shared !== undefined) {
+      const src = [a, place(b, unit.b, out, k, side), out, inA];
+      return uop(Ops.WMMA, unit.output, src, unit.reading(undefined, sharedOperand(unit, b, side, k), false));
+    }
+    const inB = elements(unit.b);
+    return uop(Ops.WMMA, unit.output, [a, place(b, unit.b, inB, k, side), out, inA, inB], unit);
+  };
   const tiles = new Map(inner.map(({ reduce: u, a, b, sum }) => {
-    const [inA, inB] = [elements(core.a), elements(wide.b)];
-    const src = [place(a, core.a, inA, rows, sum), place(b, wide.b, inB, sum, middle), own, inA, inB];
-    return [u, reduce(carrierOf(u), [uop(Ops.WMMA, core.output, src, wide)], others(u, sum))] as const;
+    const inA = elements(wide.a), tile = product(wide, place(a, wide.a, inA, rows, sum), inA, b, sum, middle, own);
+    return [u, reduce(carrierOf(u), [tile], others(u, sum))] as const;
   }));
   const computed = (x: UOp): UOp => place(substitute(cheaper(x, rows, middle), tiles), wide.c, own, rows, middle);
   const carrier = carrierOf(outer), loops = others(outer, middle), masks = masksOf(wide.c);
   const rowOf = Array.from({ length: elementsOf(wide.c) }, (_, e) => positionIn(wide.c, 0, e)[0]);
-  const [inB, inC] = operand === undefined ? [own, own] : [elements(core.b), elements(core.c)];
+  const inC = operand === undefined ? own : elements(last.c);
   /** The sum of products of `a`, and of `factor` times what it was before each iteration. */
   const sumOf = (a: UOp, by: CarrierArg, factor: readonly UOp[]): UOp => {
-    const product = uop(
-      Ops.WMMA,
-      core.output,
-      [a, place(operand!, core.b, inB, middle, columns!), inC, own, inB],
-      core,
-    );
-    return reduce(by, [product, ...factor], loops);
+    return reduce(by, [product(last, a, own, operand!, middle, columns!, inC), ...factor], loops);
   };
   const results = new Map<UOp, UOp>();
   if (carrier instanceof RescaleCarrier) {
@@ -110,11 +113,11 @@ export function useChain(ast: UOp, core: TensorCore, { rows, columns, middle, su
       }
     }
     const made = substitute(ast, results);
-    return operand === undefined ? place(made, wide.c, out, rows) : place(made, core.c, inC, rows, columns!);
+    return operand === undefined ? place(made, wide.c, out, rows) : place(made, last.c, inC, rows, columns!);
   }
   if (operand !== undefined) {
     results.set(outer, sumOf(computed(values[0]), carrier, []));
-    return place(substitute(ast, results), core.c, inC, rows, columns!);
+    return place(substitute(ast, results), last.c, inC, rows, columns!);
   }
   const lifts = values.map(computed), partial = reduce(carrier, lifts, loops);
   const whole = reduce(new RowCarrier(carrier, rowOf, masks), lifts.map((_, i) => getTuple(partial, i)), []);

@@ -355,7 +355,9 @@ export class Kernel {
     const list: (AxisState | undefined)[] = [this.output[found.rows], this.output[found.columns]];
     list.push(this.reduce[chain?.middle ?? axes!.sum]);
     const sums = chain?.sums.map((i) => this.reduce[i]) ?? [];
-    const pieces = [...list, ...sums].map((a, i) => ({ a, size: [core.m, core.n, core.k][Math.min(i, 2)] }));
+    const { inner, outer } = chain === undefined ? { inner: core, outer: core } : chainOf(core)!;
+    const sizes = [outer.m, outer.n, outer.k, inner.k];
+    const pieces = [...list, ...sums].map((a, i) => ({ a, size: sizes[Math.min(i, 3)] }));
     for (const { a, size } of pieces) {
       if (a !== undefined && a.rest % size !== 0) fail(`${a.rest} iterations are no multiple of ${size}`);
     }

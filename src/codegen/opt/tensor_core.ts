@@ -103,26 +103,32 @@ function inMemory(
   { src }: UOp,
 ): TensorCore | undefined {
   if (core.shared === undefined) return undefined;
-  const tiles = operands.map((u, i): SharedTile => {
-    const base = u.op === Ops.LOAD && u.src.length === 1 ? u.src[0].src[0] : undefined;
-    if (base?.op !== Ops.STAGE || !argOf(base, Ops.STAGE).isSwizzled) {
-      throw new ArgumentError("apply TC", { reason: `the unit ${core} reads both operands from a STAGE, as they are` });
-    }
-    const idx = u.src[0].src[1], side = sides[i], row = SWIZZLED_ROW / u.dtype.itemsize;
-    const [near, far] = indexAt(idx, side, 1) === 1 ? [side, k] : [k, side];
-    const tile = sharedTileOf(base, near === side), block = tile.block / u.dtype.itemsize;
-    if (near === side && !core.readsAlong) {
-      throw new ArgumentError("apply TC", { reason: `the unit ${core} reads operands whose sums lie side by side` });
-    }
-    const isRead = movesBy(idx, near, (x) => x % row + Math.floor(x / row) * block) &&
-      movesBy(idx, far, (y) => y * row);
-    if (!isRead) {
-      throw new ArgumentError("apply TC", { reason: `the unit ${core} cannot read how an operand lies in its STAGE` });
-    }
-    return tile;
-  });
+  const [a, b] = operands.map((u, i) => sharedOperand(core, u, sides[i], k));
   // what neighboring lanes store of wider elements fills a sector anyway
-  return core.reading(tiles[0], tiles[1], src.every((s) => s.src[1].dtype.itemsize * 8 <= WIDE));
+  return core.reading(a, b, src.every((s) => s.src[1].dtype.itemsize * 8 <= WIDE));
+}
+
+/**
+ * Where a unit finds an operand in shared memory: a tile of `side` and of the sum over `k`.
+ * @throws {ArgumentError} where it is no tile that it can read
+ */
+export function sharedOperand(core: TensorCore, u: UOp, side: UOp, k: UOp): SharedTile {
+  const base = u.op === Ops.LOAD && u.src.length === 1 ? u.src[0].src[0] : undefined;
+  if (base?.op !== Ops.STAGE || !argOf(base, Ops.STAGE).isSwizzled) {
+    throw new ArgumentError("apply TC", { reason: `the unit ${core} reads operands from a STAGE, as they are` });
+  }
+  const idx = u.src[0].src[1], row = SWIZZLED_ROW / u.dtype.itemsize;
+  const [near, far] = indexAt(idx, side, 1) === 1 ? [side, k] : [k, side];
+  const tile = sharedTileOf(base, near === side), block = tile.block / u.dtype.itemsize;
+  if (near === side && !core.readsAlong) {
+    throw new ArgumentError("apply TC", { reason: `the unit ${core} reads operands whose sums lie side by side` });
+  }
+  const isRead = movesBy(idx, near, (x) => x % row + Math.floor(x / row) * block) &&
+    movesBy(idx, far, (y) => y * row);
+  if (!isRead) {
+    throw new ArgumentError("apply TC", { reason: `the unit ${core} cannot read how an operand lies in its STAGE` });
+  }
+  return tile;
 }
 
 /**

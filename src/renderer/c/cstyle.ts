@@ -272,6 +272,10 @@ export class CWriter extends LinearVisitor<string> {
   /** A variable that changes. */
   protected acc(u: UOp): string {
     const name = this.names?.own(u) ?? `acc${argOf(u, Ops.ACC).id}`;
+    if (u.src.length === 0) { // a matrix unit sets it
+      this.statement(`${this.type(u.dtype)} ${name};`);
+      return name;
+    }
     const text = this.language.convert(this, u.src[0], this.value(u.src[0]), u);
     this.statement(this.declaration(this.type(u.dtype), name, unwrap(text), true));
     return name;

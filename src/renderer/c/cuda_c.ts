@@ -20,6 +20,7 @@ import {
   isPacked,
   lanesOfWord,
   readsShared,
+  residentGroups,
   ROUNDED,
   SHARED_ALIGN,
   sharedLayout,
@@ -27,7 +28,7 @@ import {
   wordsOf,
 } from "../lanes.ts";
 import type { Capabilities, LinearProgram } from "../renderer.ts";
-import type { TensorCore } from "../tensor_core_table.ts";
+import { elementsOf, type TensorCore } from "../tensor_core_table.ts";
 import { C_LANGUAGE, cudaNames, floatLiteral, integerLiteral } from "./c.ts";
 import {
   type CAddress,
@@ -269,8 +270,9 @@ const statements: Record<number, CStatement> = {
   [Ops.WMMA]: (w, u, src, name) => {
     const unit = u.arg as TensorCore;
     if (readsShared(u)) {
-      w.declare(unitFunction(unit), unitProduct(unit));
-      return `${unitFunction(unit)}(${src.join(", ")});`;
+      const at = u.src.length - elementsOf(unit.c) - 1, adds = u.src[at].value === 1, name = unitFunction(unit, adds);
+      w.declare(name, unitProduct(unit, adds));
+      return `${name}(${src.filter((_, i) => i !== at).map(unwrap).join(", ")});`;
     }
     const helper = `mma_${unit.name}_${unit.input}`;
     w.declare(helper, matrixUnit(helper, unit));
@@ -301,8 +303,8 @@ function open(_w: CWriter, program: LinearProgram, symbol: string): string[] {
   for (const v of program.vars) {
     args.push(`const ${cudaNames[v.dtype.id]} var_${identifier(argOf(v, Ops.VARIABLE).name)}`);
   }
-  // a group with tiles in registers may have them all: the assembler's own guess is more groups and no operands ahead
-  const bounds = `${threadsOf(program)}${program.uops.some((u) => u.op === Ops.WMMA) ? ", 1" : ""}`;
+  const hasTiles = program.uops.some((u) => u.op === Ops.WMMA);
+  const bounds = `${threadsOf(program)}${hasTiles ? `, ${residentGroups(program)}` : ""}`;
   const lines = [
     `extern "C" __global__ void __launch_bounds__(${bounds}) ${symbol}(${args.join(", ")}) {`,
   ];

@@ -6,8 +6,9 @@
  */
 import { SpecError } from "../../helpers/errors.ts";
 import { rangeOf } from "../../helpers/math.ts";
+import { Ops } from "../../uop/core/ops.ts";
 import type { UOp } from "../../uop/core/uop.ts";
-import { elementsOf, type SharedTile, SWIZZLE_ALIGN, type TensorCore } from "../tensor_core_table.ts";
+import { elementsOf, type SharedTile, SWIZZLE_ALIGN, SWIZZLED_ROW, type TensorCore } from "../tensor_core_table.ts";
 import { FN, matrixTypes } from "./cuda_helpers.ts";
 
 /** The upper half of a descriptor: bytes from eight rows to the next eight, in units of 16, and 128 bytes of swizzle. */
@@ -18,14 +19,39 @@ export function descriptorLow({ block }: SharedTile): number {
   return block >> 4 << 16;
 }
 
-/** The instruction of a product. */
-export function unitInstruction(unit: TensorCore): string {
-  return `wgmma.mma_async.sync.aligned.${unit.name}.${matrixTypes(unit).split(".").slice(0, 3).join(".")}`;
+/** Terms of one instruction's sum. */
+function termsOf({ input }: TensorCore): number {
+  return 32 / input.itemsize;
 }
 
-/** What follows its operands: of floats signs, and which of them do not lie along the sum. */
+/** One instruction of a product. */
+export interface UnitStep {
+  /** Of the words of a left operand in registers, the first and the one behind the last. */
+  readonly words: readonly [number, number];
+  /** How far behind the first one's its right operand lies, in units of 16 bytes. */
+  readonly offset: number;
+}
+
+/** The instructions of a product: one, or as many as have the terms of a left operand in registers. */
+export function unitSteps(unit: TensorCore): readonly UnitStep[] {
+  const [a, { isAlong, block }] = unit.shared!, terms = termsOf(unit), nbytes = terms * unit.input.itemsize;
+  const words = a === undefined ? elementsOf(unit.a) * unit.input.bits >> 5 : 0, count = unit.k / terms;
+  return rangeOf(count).map((i) => {
+    const at = i * nbytes, row = Math.floor(at / SWIZZLED_ROW);
+    const offset = isAlong ? i * terms * SWIZZLED_ROW : row * block + at % SWIZZLED_ROW;
+    return { words: [i * words / count, (i + 1) * words / count], offset: offset >> 4 };
+  });
+}
+
+/** The instruction of a product. */
+export function unitInstruction(unit: TensorCore): string {
+  const { m, n } = unit, name = `m${m}n${n}k${termsOf(unit)}`;
+  return `wgmma.mma_async.sync.aligned.${name}.${matrixTypes(unit).split(".").slice(0, 3).join(".")}`;
+}
+
+/** What follows its operands: of floats signs, and which of those in memory do not lie along the sum. */
 export function unitFlags({ shared, input }: TensorCore): string {
-  return input.isFloat ? `, 1, 1, ${shared!.map((x) => x.isAlong ? 1 : 0).join(", ")}` : "";
+  return input.isFloat ? `, 1, 1, ${shared!.flatMap((x) => x ? [x.isAlong ? 1 : 0] : []).join(", ")}` : "";
 }
 
 /** The instruction of a UNIT. */
@@ -42,32 +68,48 @@ export function unitOrder({ arg }: UOp): string {
   return `wgmma.wait_group.sync.aligned ${arg}`;
 }
 
-/** A name for the function of a unit. */
-export function unitFunction(unit: TensorCore): string {
-  const tiles = unit.shared!.map(({ isAlong, block }) => `${isAlong ? "t" : "n"}${block}`);
-  return `wgmma_${unit.name}_${unit.input}_${tiles.join("_")}`;
+/** A name for the function of a unit: one that adds to what its sums are, or begins them. */
+export function unitFunction(unit: TensorCore, adds: boolean): string {
+  const tiles = unit.shared!.map((tile) => tile === undefined ? "r" : `${tile.isAlong ? "t" : "n"}${tile.block}`);
+  return `wgmma_${unit.name}_${unit.input}_${tiles.join("_")}${adds ? "" : "_first"}`;
 }
 
 /** The function of that name. */
-export function unitProduct(unit: TensorCore): string {
+export function unitProduct(unit: TensorCore, adds: boolean): string {
   const n = elementsOf(unit.c), sums = rangeOf(n).map((i) => `d${i}`), { isFloat } = unit.output;
-  const type = isFloat ? "float" : "int";
-  const [a, b] = unit.shared!.map((tile, i) =>
-    `(unsigned)__cvta_generic_to_shared(${"ab"[i]}) >> 4 | ${descriptorLow(tile)}u`
-  );
-  return `${FN} void ${unitFunction(unit)}(const void *a, const void *b, ${
+  const type = isFloat ? "float" : "int", steps = unitSteps(unit), [tileA, tileB] = unit.shared!;
+  const words = rangeOf(steps[steps.length - 1].words[1]).map((i) => `a${i}`);
+  const low = (name: string, tile: SharedTile): string =>
+    `"r"((unsigned)__cvta_generic_to_shared(${name}) >> 4 | ${descriptorLow(tile)}u)`;
+  const left = tileA === undefined ? words.map((x) => `"r"(${x})`) : [low("a", tileA)];
+  const at = n + left.length,
+    list = (from: number, to: number): string => `{${rangeOf(to - from).map((i) => `%${from + i}`).join(", ")}}`;
+  const lines = steps.map(({ words: [from, to], offset }, i) => {
+    const a = tileA === undefined ? list(n + from, n + to) : "x", p = i === 0 ? "p" : "q";
+    const next = i === 0 ? "" : `add.s32 z, %${at}, ${offset}; mov.b64 y, {z, ${DESCRIPTOR_HIGH}}; `;
+    return `    "${next}${unitInstruction(unit)} ${list(0, n)}, ${a}, y, ${p}${unitFlags(unit)};"\n`;
+  });
+  const args = tileA === undefined ? words.map((x) => `unsigned ${x}`) : ["const void *a"];
+  const first = tileA === undefined ? "" : `mov.b64 x, {%${n}, ${DESCRIPTOR_HIGH}}; `;
+  return `${FN} void ${unitFunction(unit, adds)}(${args.join(", ")}, const void *b, ${
     sums.map((x) => `${type} &${x}`).join(", ")
   }) {
-  asm volatile("{ .reg .pred p; .reg .b64 x, y; setp.ne.s32 p, 1, 0; "
-    "mov.b64 x, {%${n}, ${DESCRIPTOR_HIGH}}; mov.b64 y, {%${n + 1}, ${DESCRIPTOR_HIGH}}; "
-    "${unitInstruction(unit)} {${sums.map((_, i) => `%${i}`).join(", ")}}, x, y, p${unitFlags(unit)}; }"
-    : ${held(sums, isFloat)} : "r"(${a}), "r"(${b}));
+  asm volatile("{ .reg .pred p, q; .reg .b32 z; .reg .b64 x, y; setp.ne.s32 p, ${
+    adds ? 1 : 0
+  }, 0; setp.ne.s32 q, 1, 0; "
+    "${first}mov.b64 y, {%${at}, ${DESCRIPTOR_HIGH}}; "
+${lines.join("")}    "}"
+    : ${held(sums, isFloat)} : ${[...left, low("b", tileB)].join(", ")});
 }`;
 }
 
-/** A statement for a UNIT, which what reads `sums` stays behind. */
-export function unitStatement(u: UOp, sums: readonly string[]): string {
-  return `asm volatile("${unitOrder(u)};" : ${held(sums, u.src[0]?.dtype.isFloat)} :: "memory");`;
+/** A statement for a UNIT, which what reads `sums` stays behind, and what computes operands in registers before. */
+export function unitStatement(u: UOp, names: readonly string[]): string {
+  const isInput = u.arg === "begin", input = names.filter((_, i) => isInput && u.src[i].op !== Ops.ACC);
+  const sums = names.filter((_, i) => !isInput || u.src[i].op === Ops.ACC);
+  const read = input.length === 0 ? "" : ` : ${input.map((x) => `"r"(${x})`).join(", ")} `;
+  const isFloat = u.src.find((s) => s.op === Ops.ACC)?.dtype.isFloat;
+  return `asm volatile("${unitOrder(u)};" : ${held(sums, isFloat)}${read === "" ? " :" : read}: "memory");`;
 }
 
 /** Operands that an instruction reads and writes. */

@@ -15,11 +15,21 @@ import type { UOp } from "../../uop/core/uop.ts";
 import { throughAfter } from "../../uop/rewrite/walk.ts";
 import { identifier } from "../c/cstyle.ts";
 import { matrixTypes } from "../c/cuda_helpers.ts";
-import { DESCRIPTOR_HIGH, descriptorLow, unitFlags, unitInstruction, unitOrder } from "../c/cuda_units.ts";
+import { DESCRIPTOR_HIGH, descriptorLow, unitFlags, unitInstruction, unitOrder, unitSteps } from "../c/cuda_units.ts";
 import { archNumber, PTX_OPS } from "../cuda_caps.ts";
-import { inLanes, isPacked, lanesOfWord, readsShared, SHARED_ALIGN, sharedLayout, wordsOf } from "../lanes.ts";
+import {
+  inLanes,
+  isPacked,
+  lanesOfWord,
+  readsShared,
+  residentGroups,
+  SHARED_ALIGN,
+  sharedLayout,
+  sharedPlaces,
+  wordsOf,
+} from "../lanes.ts";
 import type { Capabilities, LinearProgram, Renderer } from "../renderer.ts";
-import type { TensorCore } from "../tensor_core_table.ts";
+import { elementsOf, type TensorCore } from "../tensor_core_table.ts";
 import { LinearVisitor, type Place } from "../visitor.ts";
 import { boolBits, halves, inRegister, writeAlu } from "./ptx_alu.ts";
 import { classOf, Emitter, literalOf, memoryTypeOf, type RegisterClass } from "./ptx_emitter.ts";
@@ -111,6 +121,8 @@ class Writer extends LinearVisitor<readonly string[]> {
   }
 
   protected acc(u: UOp): readonly string[] {
+    // a unit sets it
+    if (u.src.length === 0) return [this.e.register(classOf(u.dtype))];
     return this.copy(u, u.src[0]);
   }
   protected readAcc(u: UOp, acc: UOp): readonly string[] {
@@ -254,16 +266,25 @@ class Writer extends LinearVisitor<readonly string[]> {
 
   /** A unit that reads shared memory and adds to its lanes' registers, at its own time. */
   private unitProduct(u: UOp): void {
-    const unit = u.arg as TensorCore,
-      e = this.e,
-      [a, b] = unit.shared!.map((tile, i) => {
-        const at = e.op("b32", "shr.u32", this.addressOf(u.src[i]), "4");
-        const low = e.op("b32", "or.b32", at, `${descriptorLow(tile)}`);
-        return e.op("b64", "mov.b64", list([low, `${DESCRIPTOR_HIGH}`]));
-      });
+    const unit = u.arg as TensorCore, e = this.e, places = sharedPlaces(u);
+    const tiles = unit.shared!.filter((x) => x !== undefined), left = u.src.length - elementsOf(unit.c) - 2;
+    const lows = tiles.map((tile, i) => {
+      return e.op("b32", "or.b32", e.op("b32", "shr.u32", this.addressOf(places[i]), "4"), `${descriptorLow(tile)}`);
+    });
+    const descriptor = (low: string): string => e.op("b64", "mov.b64", list([low, `${DESCRIPTOR_HIGH}`]));
     const [yes] = e.once("true", () => [e.op("pred", "setp.ne.s32", "1", "0")]);
-    const sums = list(u.src.slice(2).map((x) => this.operand(x)));
-    e.line(`${unitInstruction(unit)} ${sums}, ${a}, ${b}, ${yes}${unitFlags(unit)}`);
+    const [no] = u.src[left + 1].value === 1 ? [yes] : e.once("false", () => [e.op("pred", "setp.ne.s32", "0", "0")]);
+    const sums = list(u.src.slice(left + 2).map((x) => this.operand(x)));
+    const isHeld = unit.shared![0] === undefined,
+      words = isHeld ? u.src.slice(0, left).map((x) => this.register(x)) : [];
+    const steps = unitSteps(unit), low = lows[lows.length - 1];
+    const all = steps.map(({ words: [from, to], offset }) => [
+      isHeld ? list(words.slice(from, to)) : descriptor(lows[0]),
+      descriptor(offset === 0 ? low : e.op("b32", "add.s32", low, `${offset}`)),
+    ]);
+    all.forEach(([a, b], i) =>
+      e.line(`${unitInstruction(unit)} ${sums}, ${a}, ${b}, ${i === 0 ? no : yes}${unitFlags(unit)}`)
+    );
   }
   /** The register of an address in shared memory. */
   private addressOf(u: UOp): string {
@@ -342,8 +363,8 @@ class Writer extends LinearVisitor<readonly string[]> {
       args.push(`.param .${memoryTypeOf(v.dtype)} ${this.symbol}_${name}`);
     }
     const size = this.program.grid?.size ?? [1, 1, 1];
-    // a group with tiles in registers may have them all
-    const groups = this.program.uops.some((u) => u.op === Ops.WMMA) ? "\n.minnctapersm 1" : "";
+    const hasTiles = this.program.uops.some((u) => u.op === Ops.WMMA);
+    const groups = hasTiles ? `\n.minnctapersm ${residentGroups(this.program)}` : "";
     const shared = this.isAligned ? `.extern .shared .align ${this.shared.align} .b8 ${this.symbol}_shared[];\n` : "";
     return [
       `${shared}.visible .entry ${this.symbol}(${args.map((a) => `\n  ${a}`).join(",")}`,

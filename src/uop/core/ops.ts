@@ -102,10 +102,10 @@ export const Ops = {
   MULACC: 63, // P only: a * b + c, fused where the device fuses
   // matrix units
   WMMA: 64, // P: src [a, b, c], each the thread's elements of a tile as a vector; arg TensorCore: a * b + c.
-  // Where the unit reads shared memory, a and b are INDEXes of a tile's first element there.
+  // Where the unit reads shared memory, b and most a are INDEXes of a tile's first element there.
   // K: src [a, b, element, element of a, element of b], VECTOR ranges that count a thread's elements: one of a * b. The last
-  // two are missing where the unit reads shared memory: a and b are LOADs of a tile's first element
-  UNIT: 80, // P: orders WMMAs that read shared memory; src none, later the ACCs that they add to; arg "begin" | "commit" (a batch of them), "publish" (what the
+  // two are missing where the unit reads that operand in shared memory: it is a LOAD of a tile's first element
+  UNIT: 80, // P: orders WMMAs that read shared memory; src what they find in registers, later the ACCs that they add to; arg "begin" | "commit" (a batch of them), "publish" (what the
   // thread wrote to shared memory is seen by them), or n: waits until at most n batches are still on their way
   LDMATRIX: 71, // P: src [INDEX of shared LOCAL (a row of 8 16-bit elements a lane)]; arg "" or "trans"; four 8x8 tiles, as mma holds them
 } as const;

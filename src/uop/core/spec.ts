@@ -237,8 +237,8 @@ export const specKernel: Spec = table("kernel", aluTest, {
   STAGE: (u) => check(u.arg instanceof StageArg && u.src.slice(1).every(isLoop), "STAGE has a value and ranges"),
   WMMA: (u) =>
     check(
-      (u.src.length === 5 || u.src.length === 3) && u.src.slice(2).every(isLoop),
-      "WMMA has two values and three ranges here, or one",
+      u.src.length >= 3 && u.src.length <= 5 && u.src.slice(2).every(isLoop),
+      "WMMA has two values and a range here, and one of each operand that lanes hold",
     ),
 });
 

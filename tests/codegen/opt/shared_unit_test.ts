@@ -168,8 +168,8 @@ Deno.test("shared units: what they cannot read is a named error", () => {
   const unit = `TC:-1:${numberOf(bfloat16, 64)}`, ast = productKernel(64, 64, 64, { dtype: bfloat16 });
   for (
     const [text, why] of [
-      [`${unit} UNROLL:0:4`, "reads both operands from a STAGE"],
-      [`${unit} UNROLL:0:4 STAGE:1`, "reads both operands from a STAGE"],
+      [`${unit} UNROLL:0:4`, "reads operands from a STAGE"],
+      [`${unit} UNROLL:0:4 STAGE:1`, "reads operands from a STAGE"],
       [`${unit} UNROLL:0:2 STAGE:1 STAGE:2`, "rows of 32 elements are no swizzled rows of 128 bytes"],
     ]
   ) assertThrows(() => compile(ast, opts(text), GPU), ArgumentError, why);
