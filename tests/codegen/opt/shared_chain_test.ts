@@ -14,8 +14,11 @@ import { type UOp, uop } from "../../../src/uop/core/uop.ts";
 import { optimized } from "../../fixtures/optimized.ts";
 import { SIM_GRID, simCaps } from "../../fixtures/sim.ts";
 import { assemble, available, type Language } from "../../renderer/assemble.ts";
-import { kernel, type Shape, wrong } from "../chains.ts";
-import { compile, opts } from "../harness.ts";
+import { decode } from "../../reference.ts";
+import { difference, toleranceOf } from "../../tolerance.ts";
+import { runPtx } from "../../fuzz/ptx.ts";
+import { dataOf, kernel, type Shape, wrong } from "../chains.ts";
+import { compile, opts, run } from "../harness.ts";
 import { verifyUnits } from "../verify_units.ts";
 
 const UNITS = [...SIM_GRID.tensorCores, ...WGMMA], GPU = simCaps({ ...SIM_GRID, tensorCores: UNITS });
@@ -92,6 +95,25 @@ Deno.test("shared chains: columns that lie along the sum, in rows of 16 bytes", 
   const tiles = p.uops.flatMap((u) => u.op === Ops.WMMA ? [(u.arg as TensorCore).shared![1].isAlong] : []);
   assertEquals(new Set(tiles), new Set([true, false]));
 });
+
+for (
+  const [name, shape, more] of [
+    [ONE, { rows: 64, middle: 256, terms: 64, columns: 64, hide: causal }, ""],
+    [ONE, { rows: 64, middle: 64, terms: 128, columns: 128, dtype: float16 }, "UPCAST:1:2"],
+    [TWO, { rows: 64, middle: 192, terms: 64, columns: 64 }, ""],
+  ] as const
+) {
+  Deno.test(`shared chains: as PTX, ${name} of ${shape.middle} by ${shape.terms}`, () => {
+    const dtype: DType = "dtype" in shape ? shape.dtype : bfloat16, inputs = name === TWO ? [2, 3, 6] : [2, 3];
+    const number = numberOf(dtype, 64, HOPPER.caps.grid!.tensorCores), ast = kernel(name, shape), data = dataOf(ast);
+    const text = optsOf(64, 4, inputs, shape.terms, more, dtype).replace(/TC:-1:\d+/, `TC:-1:${number}`);
+    const [want] = run(ast, data, [], {}), [got] = runPtx(toProgram(withOpts(ast, opts(text)), HOPPER), data, []);
+    const [a, b] = [got, want].map((x) =>
+      decode(new Uint8Array(x.buffer, x.byteOffset, x.byteLength), dtype).map(Number)
+    );
+    assertEquals(difference(a, b, toleranceOf("accumulate", bfloat16)), undefined);
+  });
+}
 
 Deno.test("shared chains: results of the inner unit are the left operand of the outer one", () => {
   for (const core of WGMMA) {

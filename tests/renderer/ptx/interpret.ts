@@ -1,7 +1,8 @@
 /**
  * Runs the text of a PTX kernel: what PtxRenderer writes can be held against values without a card. Threads of a group go
  * on in turns from one meeting (a barrier, an exchange of lanes) to the next; every access is checked for its memory's
- * bounds and its alignment. Matrix units, and copies that go on by themselves, are left out: `UnsupportedPtx`.
+ * bounds and its alignment. Copies that go on by themselves, and matrix units that do (interpret_units.ts), are over when they
+ * are waited for, and no earlier; other matrix units are left out: `UnsupportedPtx`.
  *
  * Source of what instructions do: NVIDIA, "Parallel Thread Execution ISA".
  *
@@ -9,6 +10,7 @@
  */
 import { f32Bits, f32FromBits, f32ToBf16Bits, f64Bits, oddNumber } from "../../../src/dtype/convert.ts";
 import { f16Bits, f16Value } from "../../../src/dtype/float16.ts";
+import { Batches, multiply, type UnitProduct, unitProduct } from "./interpret_units.ts";
 
 /** An instruction that is not run here. */
 export class UnsupportedPtx extends Error {}
@@ -50,8 +52,10 @@ interface Thread {
   readonly id: readonly number[];
   readonly group: readonly number[];
   readonly local: readonly DataView[];
+  readonly copies: Batches<() => void>;
+  readonly products: Batches<UnitProduct>;
   at: number;
-  state: "runs" | "waits" | "exchanges" | "ended";
+  state: "runs" | "waits" | "exchanges" | "multiplies" | "ended";
 }
 
 /** Memory of parameter `slot` begins here: no access reaches the next one by mistake. */
@@ -180,7 +184,8 @@ class Group {
     for (let i = 0; i < x * y * z; i++) {
       const local = kernel.sizes.map((n) => new DataView(new ArrayBuffer(n)));
       const id = [i % x, Math.floor(i / x) % y, Math.floor(i / (x * y))];
-      this.threads.push({ registers: new Map(), id, group, local, at: 0, state: "runs" });
+      const [copies, products] = [new Batches<() => void>(), new Batches<UnitProduct>()];
+      this.threads.push({ registers: new Map(), id, group, local, copies, products, at: 0, state: "runs" });
     }
   }
 
@@ -188,7 +193,7 @@ class Group {
     for (;;) {
       for (const t of this.threads) while (t.state === "runs") this.step(t);
       if (this.threads.every((t) => t.state === "ended")) return;
-      if (this.exchange()) continue;
+      if (this.exchange() || this.multiply()) continue;
       if (this.threads.some((t) => t.state !== "waits")) {
         throw new Error("threads of a group end, or exchange values, while others wait at a barrier");
       }
@@ -213,6 +218,52 @@ class Group {
       found = true;
     }
     return found;
+  }
+
+  /** Ends products for which all 128 threads that do them wait; whether there are some. */
+  private multiply(): boolean {
+    let found = false;
+    for (let w = 0; w < this.threads.length; w += 128) {
+      const all = this.threads.slice(w, w + 128);
+      if (!all.every((t) => t.state === "multiplies")) continue;
+      if (all.some((t) => t.at !== all[0].at)) throw new Error("threads wait for products at different places");
+      const left = Number(this.kernel.code[all[0].at].operands[0]), lists = all.map((t) => t.products.take(left));
+      const lanes = all.map(({ registers }) => ({
+        get: (r: string): number => Number(registers.get(r)),
+        set: (r: string, x: number): void => void registers.set(r, x),
+      }));
+      lists[0].forEach((p, i) => {
+        if (lists.some((l) => l[i]?.right !== p.right)) throw new Error(`threads do not agree on ${p.text}`);
+        multiply(p, lanes, this.shared);
+      });
+      for (const t of all) {
+        t.at++;
+        t.state = "runs";
+      }
+      found = true;
+    }
+    return found;
+  }
+
+  /** What goes on by itself; false for other instructions. */
+  private starts(t: Thread, name: readonly string[], operands: readonly string[]): boolean {
+    const isCopy = name[0] === "cp" && name[1] === "async", kind = name[0] === "wgmma" ? name[1] : undefined;
+    if (isCopy && name[2] === "commit_group") t.copies.commit();
+    else if (isCopy && name[2] === "wait_group") { for (const fn of t.copies.take(Number(operands[0]))) fn(); }
+    else if (isCopy) {
+      const [to, from, size, some] = operands,
+        n = Number(size),
+        count = some === undefined ? n : Number(this.read(t, some));
+      const into = this.place(t, to, "shared", n), source = count > 0 ? this.place(t, from, "global", n) : undefined;
+      t.copies.add(() => {
+        for (let i = 0; i < n; i++) {
+          into.view.setUint8(into.at + i, i < count ? source!.view.getUint8(source!.at + i) : 0);
+        }
+      });
+    } else if (kind === "mma_async") t.products.add(unitProduct(name.join("."), operands, (x) => this.read(t, x)));
+    else if (kind === "commit_group") t.products.commit();
+    else return kind === "fence" || name[0] === "fence";
+    return true;
   }
 
   private read(t: Thread, operand: string): Value {
@@ -255,6 +306,7 @@ class Group {
     const { code, labels } = this.kernel, instruction = code[t.at], { guard, isNegated, name, operands } = instruction;
     if (guard !== undefined && t.registers.get(guard) === isNegated) return void t.at++;
     try {
+      if (this.starts(t, name, operands)) return void t.at++;
       switch (name[0]) {
         case "ret":
           return void (t.state = "ended");
@@ -265,6 +317,9 @@ class Group {
           return void t.at++;
         case "shfl":
           return void (t.state = "exchanges");
+        case "wgmma":
+          if (name[1] === "wait_group") return void (t.state = "multiplies");
+          break;
         case "ld":
           this.load(t, name, operands);
           break;

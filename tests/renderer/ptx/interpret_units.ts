@@ -1,0 +1,106 @@
+/**
+ * What goes on by itself in a PTX kernel: copies to shared memory, and matrix units that read it. Both happen as late as they
+ * may, when they are waited for: what is read before, or overwritten, is found by its values.
+ *
+ * Source: NVIDIA, "Parallel Thread Execution ISA", sections on cp.async and wgmma.
+ *
+ * @module
+ */
+import { bf16BitsToF32 } from "../../../src/dtype/convert.ts";
+import { f16Value } from "../../../src/dtype/float16.ts";
+
+/** Batches of what is under way: closed ones, then the open one. */
+export class Batches<T> {
+  private list: T[][] = [[]];
+  add(x: T): void {
+    this.list[this.list.length - 1].push(x);
+  }
+  commit(): void {
+    this.list.push([]);
+  }
+  /** All but the latest `left` batches: they are no longer under way. */
+  take(left: number): T[] {
+    return this.list.splice(0, Math.max(0, this.list.length - 1 - left)).flat();
+  }
+}
+
+/** A product of a unit, as its instruction says. */
+export interface UnitProduct {
+  readonly text: string;
+  readonly columns: number;
+  readonly isHalf: boolean;
+  readonly sums: readonly string[];
+  /** Registers of the left operand, or of the descriptor of where it is. */
+  readonly left: readonly string[];
+  readonly right: bigint;
+  readonly leftAt: bigint | undefined;
+  readonly adds: boolean;
+  readonly isAlong: readonly boolean[];
+}
+
+/** A product of wgmma.mma_async. `read` gives the value of an operand. */
+export function unitProduct(
+  name: string,
+  operands: readonly string[],
+  read: (operand: string) => number | bigint | boolean,
+): UnitProduct {
+  const [, columns, type] = /m64n(\d+)k16\.f32\.(\w+)\./.exec(name)!, parts = (x: string) => x.slice(1, -1).split(", ");
+  const isHeld = operands[1].startsWith("{"), flags = operands.slice(6).map((x) => x === "1");
+  return {
+    text: name,
+    columns: Number(columns),
+    isHalf: type === "f16",
+    sums: parts(operands[0]),
+    left: isHeld ? parts(operands[1]) : [],
+    leftAt: isHeld ? undefined : read(operands[1]) as bigint,
+    right: read(operands[2]) as bigint,
+    adds: read(operands[3]) as boolean,
+    isAlong: flags,
+  };
+}
+
+/** Element (side, k) of a tile that a descriptor tells, in rows of 128 swizzled bytes. */
+function placeOf(descriptor: bigint, side: number, k: number, isAlong: boolean): number {
+  const field = (at: bigint): number => Number(descriptor >> at & 0x3fffn) << 4;
+  if (BigInt.asUintN(64, descriptor) >> 62n !== 1n) throw new Error("no swizzle of 128 bytes");
+  const [start, block, eight] = [field(0n), field(16n), field(32n)];
+  const at = isAlong
+    ? start + (side >> 6) * block + (k >> 3) * eight + (k & 7) * 128 + (side & 63) * 2
+    : start + (side >> 3) * eight + (side & 7) * 128 + k * 2;
+  return at ^ (at >> 3 & 0x70);
+}
+
+/** One of 128 threads. */
+export interface UnitLane {
+  readonly get: (register: string) => number;
+  readonly set: (register: string, x: number) => void;
+}
+
+/** Does a product. */
+export function multiply(p: UnitProduct, lanes: readonly UnitLane[], shared: DataView): void {
+  const value = (bits: number): number => p.isHalf ? f16Value(bits & 0xffff) : bf16BitsToF32(bits & 0xffff);
+  const a = new Float64Array(64 * 16), b = new Float64Array(p.columns * 16);
+  lanes.forEach((lane, l) => {
+    const row = (l >> 5) * 16 + (l >> 2 & 7), column = (l & 3) * 2;
+    p.left.forEach((r, w) => {
+      const bits = lane.get(r), at = (row + (w & 1) * 8) * 16 + column + (w >> 1) * 8;
+      a[at] = value(bits);
+      a[at + 1] = value(bits >>> 16);
+    });
+  });
+  const element = (d: bigint, side: number, k: number, isAlong: boolean): number =>
+    value(shared.getUint16(placeOf(d, side, k, isAlong), true));
+  for (let k = 0; k < 16; k++) {
+    for (let i = 0; p.leftAt !== undefined && i < 64; i++) a[i * 16 + k] = element(p.leftAt, i, k, p.isAlong[0]);
+    for (let j = 0; j < p.columns; j++) b[j * 16 + k] = element(p.right, j, k, p.isAlong[p.isAlong.length - 1]);
+  }
+  lanes.forEach((lane, l) => {
+    const first = (l >> 5) * 16 + (l >> 2 & 7);
+    p.sums.forEach((r, e) => {
+      const row = first + (e >> 1 & 1) * 8, column = (l & 3) * 2 + (e & 1) + (e >> 2) * 8;
+      let sum = p.adds ? lane.get(r) : 0;
+      for (let k = 0; k < 16; k++) sum += a[row * 16 + k] * b[column * 16 + k];
+      lane.set(r, Math.fround(sum));
+    });
+  });
+}
