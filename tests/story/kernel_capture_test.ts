@@ -18,7 +18,9 @@ import { constant, rotateInternTable, sink, uop } from "../../src/uop/core/uop.t
 const BASES = [MMA_F16, MMA_BF16, MMA_TF32, MMA_INT8, ...WGMMA];
 const UNITS: readonly TensorCore[] = [
   ...BASES,
-  ...BASES.flatMap((unit) => chainOf(unit) ?? []),
+  ...BASES.flatMap((unit) => Object.values(chainOf(unit) ?? {}) as TensorCore[]).filter((unit) =>
+    !BASES.includes(unit)
+  ),
   ...WGMMA.map((unit) => unit.reading({ isAlong: true, block: 1024 }, { isAlong: false, block: 0 }, true)),
 ];
 

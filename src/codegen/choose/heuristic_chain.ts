@@ -15,7 +15,7 @@ import { type Chain, findChain } from "../../uop/algebra/product_chain.ts";
 import { argOf } from "../../uop/core/args.ts";
 import { carrierOf, RescaleCarrier } from "../../uop/core/carrier.ts";
 import { FUNCTION_OPS, isAlu, Ops } from "../../uop/core/ops.ts";
-import { sizeOf } from "../../uop/core/ranges.ts";
+import { dependsOn, sizeOf } from "../../uop/core/ranges.ts";
 import { toposort, type UOp } from "../../uop/core/uop.ts";
 import { chainRegisters, type ChainTile, type ChainWork, estimateChain } from "../machine/chain_model.ts";
 import { LEAST_USE } from "../machine/tile_model.ts";
@@ -133,6 +133,12 @@ function isInRows(u: UOp, ...ranges: readonly UOp[]): boolean {
   return ranges.some((r) => sizeOf(r) % n === 0 && liesAlong(form, r, n));
 }
 
+/** Is it computed for each step of the middle by a function that may branch on a card? */
+function mayBranch(u: UOp, middle: UOp): boolean {
+  if (u.op === Ops.FDIV) return dependsOn(u.src[1], middle);
+  return isAlu(u.op) && FUNCTION_OPS.includes(u.op) && u.op !== Ops.EXP2 && dependsOn(u, middle);
+}
+
 /** Columns of the result; 0 where a row has one. */
 function operandColumns({ kernel, axes: { columns } }: ChainAxes): number {
   return columns < 0 ? 0 : kernel.axes[columns].size;
@@ -140,9 +146,11 @@ function operandColumns({ kernel, axes: { columns } }: ChainAxes): number {
 
 /** The best tiles of a chain whose unit reads shared memory; undefined where it cannot. */
 function planShared(found: ChainAxes): ChainPlan | undefined {
-  const { caps, core, chain: { outer, inner, operand, middle } } = found;
+  const { caps, core, chain: { outer, values, inner, operand, middle } } = found;
   // gradients, which read what belongs to the middle for each element, take longer so
   if (!caps.grid!.hasAsyncCopy || !(carrierOf(outer) instanceof RescaleCarrier)) return undefined;
+  // seen on a card: wrong sums where divisions, which may branch, stand between the products
+  if (toposort(values).some((u) => mayBranch(u, middle))) return undefined;
   const isRead = inner.every(({ b, sum }) => isInRows(b, sum, middle)) &&
     (operand === undefined || isInRows(operand, found.chain.columns!, middle));
   if (!isRead) return undefined;

@@ -10,14 +10,15 @@ import { PtxRenderer } from "../../../src/renderer/ptx/ptx.ts";
 import type { LinearProgram } from "../../../src/renderer/renderer.ts";
 import { chainOf, type TensorCore, WGMMA } from "../../../src/renderer/tensor_core_table.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
-import { type UOp, uop } from "../../../src/uop/core/uop.ts";
+import { getTuple, reduce, RescaleCarrier } from "../../../src/uop/core/carrier.ts";
+import { constant, type UOp, uop } from "../../../src/uop/core/uop.ts";
 import { optimized } from "../../fixtures/optimized.ts";
 import { SIM_GRID, simCaps } from "../../fixtures/sim.ts";
 import { assemble, available, type Language } from "../../renderer/assemble.ts";
 import { decode } from "../../reference.ts";
 import { difference, toleranceOf } from "../../tolerance.ts";
 import { runPtx } from "../../fuzz/ptx.ts";
-import { dataOf, kernel, type Shape, wrong } from "../chains.ts";
+import { dataOf, kernel, Parts, type Shape, wrong } from "../chains.ts";
 import { compile, opts, run } from "../harness.ts";
 import { verifyUnits } from "../verify_units.ts";
 
@@ -168,6 +169,22 @@ Deno.test(
     // rows of 42 elements do not begin at multiples of 16 bytes
     assertEquals(unitOf({ terms: 42 }), "m16");
     assertEquals(unitOf({ terms: 16, columns: 16 }), "m16");
+  }),
+);
+
+Deno.test(
+  "shared chains: what is divided for each element stays with lanes",
+  optimized(() => {
+    const unitOf = (of: (p: Parts) => UOp): string => {
+      const p = new Parts({ heads: 64, rows: 1024, middle: 1024, terms: 64, columns: 64, dtype: bfloat16 });
+      const value = p.read(3, 1024, 64, p.middle, p.column), lifts = [of(p), constant(1, dtypes.float32), value];
+      const all = reduce(new RescaleCarrier(dtypes.float32, 1, 2, bfloat16), lifts, [p.middle]);
+      const program = toProgram(p.byColumn(getTuple(all, 2).fdiv(getTuple(all, 1))), HOPPER);
+      return `${program.uops.find((u) => u.op === Ops.WMMA)!.arg}`.slice(0, 3);
+    };
+    assertEquals(unitOf((p) => p.product(1, 2).fdiv(p.ofRow(4))), "m64");
+    assertEquals(unitOf((p) => p.product(1, 2).fdiv(p.ofMiddle(4))), "m16");
+    assertEquals(unitOf((p) => p.product(1, 2).add(p.ofMiddle(4).alu(Ops.SQRT))), "m16");
   }),
 );
 
