@@ -30,6 +30,9 @@ const PROGRAMS: Readonly<Record<string, Want>> = {
   nan: { story: [/the first NaN at \[0\]: here it begins, with `log2\(\(x\[2\] \(0\) \+ -1\)\) = NaN`/] },
   throws: { code: 1, script: [/^\/\/ It stopped here: ShapeError: Cannot matmul shapes \[3, 4\] and \[5, 6\]/m] },
   server: { script: [/server\.ts:\d+ {2}return Response\.json\(await net\.call/] },
+  exits: { code: 3, script: [/^\/\/ It stopped here: ProgramExit: it called Deno\.exit\(3\)$/m, /^const sum = /m] },
+  later: { script: [/^const late = .*int32\[3\], 7 to 21/m] },
+  rejects: { code: 1, script: [/^\/\/ It stopped here: Error: out of ideas$/m, /^const root = /m] },
   relative: { script: [/areas, lib\/shape\.ts:\d+ {2}return squared\.mul\(Math\.PI\);/, /^const sides = /m] },
   random: {},
   dtypes: { script: [/Int8Array/, /Float16Array|Uint16Array/] },
@@ -41,7 +44,7 @@ globalThis.addEventListener("unload", () => Deno.removeSync(folder, { recursive:
 const cwd = `${folder}/programs`, command = new URL("src/story/explain_command.ts", ROOT).pathname;
 
 // they lie where a stranger's would, apart from the library
-for (const path of ["lib/shape.ts", ...Object.keys(PROGRAMS).map((name) => `${name}.ts`)]) {
+for (const path of ["lib/shape.ts", "serves.ts", ...Object.keys(PROGRAMS).map((name) => `${name}.ts`)]) {
   const text = await Deno.readTextFile(new URL(`tests/story/programs/${path}`, ROOT));
   await Deno.mkdir(`${cwd}/lib`, { recursive: true });
   await Deno.writeTextFile(`${cwd}/${path}`, text.replace(/"(?:\.\.\/)+mod\.ts"/, `"${new URL("mod.ts", ROOT)}"`));
@@ -88,7 +91,7 @@ for (const [name, { code = 0, script = [], story = [] }] of Object.entries(PROGR
     for (const [variable, path] of Object.entries(env)) assertStringIncludes(run.stderr, `${variable}: ${path}`);
     assertMatch(run.stderr, /^profile: .*\n\w+: \d+ launch/m);
     const viz = await Deno.readTextFile(env.VIZ), data = parseVizData(viz, "viz.json");
-    assertEquals([data.format, data.title, data.error !== undefined], [FORMAT, `${name}.ts`, code !== 0]);
+    assertEquals([data.format, data.title, data.error !== undefined], [FORMAT, `${name}.ts`, code === 1]);
     assert(data.passes.length > 0 && data.kernels.length > 0 && data.events.some((e) => e.kind === "launch"));
     const { schedules } = JSON.parse(await Deno.readTextFile(env.SAVE_SCHEDULE));
     assert(schedules.length > 0);
@@ -98,6 +101,39 @@ for (const [name, { code = 0, script = [], story = [] }] of Object.entries(PROGR
     for (const [what, text] of [["the recording", viz], ["the trace", trace]]) checkPrivate(text, what);
     checkPrivate(await Deno.readTextFile(env.SAVE_SCHEDULE), "the schedule");
     for (const f of graphs) checkPrivate(await Deno.readTextFile(`${env.GRAPH}/${f}`), f);
+  });
+}
+
+Deno.test("stranger: what serves forever is explained up to Ctrl+C", async () => {
+  const args = ["run", "-A", "--no-check", command, "serves.ts", "--out", `${folder}/serves`],
+    { build, execPath } = Deno;
+  if (build.os === "windows") return;
+  const env = { NO_COLOR: "1", DEV: "", DEBUG: "0" };
+  const child = new Deno.Command(execPath(), { args, cwd, env, stdout: "piped", stderr: "piped" }).spawn();
+  let said = "";
+  for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) {
+    if (!said.includes("ready") && (said + text).includes("ready")) child.kill("SIGINT");
+    said += text;
+  }
+  const error = await new Response(child.stderr).text();
+  assertEquals([(await child.status).code, /^The program stopped: Error: interrupted/m.test(error)], [1, true], error);
+  const script = await Deno.readTextFile(`${folder}/serves/script.ts`);
+  assertMatch(script, /^\/\/ It stopped here: Error: interrupted$/m);
+  assertMatch(script, /^const answer = .*22 to 55/m);
+});
+
+const WRONG: readonly (readonly [args: readonly string[], said: RegExp])[] = [
+  [["nothere.ts"], /^nothere\.ts cannot be read: /],
+  [["nan.ts", "--limit", "0"], /^--limit takes a number of steps from 1 on: deno task explain FILE/],
+  [["nan.ts", "--level", "op"], /^--level takes kernel or tensor, not op: /],
+  [["nan.ts", "cnn.ts"], /^Name one program: /],
+  [["nan.ts", "--loud"], /^There is no option --loud: /],
+];
+for (const [args, said] of WRONG) {
+  Deno.test(`explain command: ${args.join(" ")} is refused in a line`, async () => {
+    const { code, stderr } = await runDeno(["run", "-A", "--no-check", command, ...args], { cwd });
+    assertEquals([code, stderr.trim().split("\n").length], [2, 1], stderr);
+    assertMatch(stderr, said);
   });
 }
 

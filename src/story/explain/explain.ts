@@ -251,10 +251,19 @@ function kernelData({ item: { runner } }: TraceStep): object {
   return { name, device: runner.device, opts, flops, bytes, source };
 }
 
+/** What a device reaches at best; undefined where it is gone. */
+function roofOf(device: string): Roofline | undefined {
+  try {
+    return rooflineOf(getDevice(device));
+  } catch {
+    return undefined;
+  }
+}
+
 /** Part of what the device reaches at best, by arithmetic or by memory; undefined where it is not known. */
 function shareOf({ item: { runner }, timeMs }: TraceStep): number | undefined {
   if (runner.kind !== "CompiledKernel" || timeMs <= 0) return undefined;
-  const roof: Roofline | undefined = rooflineOf(getDevice(runner.device)), { flops, bytes } = runner.program.linear;
+  const roof = roofOf(runner.device), { flops, bytes } = runner.program.linear;
   return roof === undefined ? undefined : Math.max(flops / roof.gflops, bytes / roof.gbs) / 1e6 / timeMs;
 }
 

@@ -89,7 +89,9 @@ export function serveViz(
   }
   throw failure(
     first,
-    port === undefined ? `it and the next ${TRIES - 1} are in use; VIZ=${first + 100} takes another` : "it is in use",
+    port === undefined
+      ? `port ${first} and the next ${TRIES - 1} are in use; VIZ=${first + 100} takes another`
+      : `port ${first} is in use; another number takes another`,
   );
 }
 

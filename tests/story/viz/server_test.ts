@@ -35,7 +35,11 @@ Deno.test("viz server: answers who names it, and nobody else", async () => {
 
 Deno.test("viz server: a port in use", async () => {
   const taken = Deno.listen({ hostname: "127.0.0.1", port: 0 }), { port } = taken.addr;
-  assertThrows(() => serveViz(() => data, { port }), DeviceError, "Cannot serve the page of VIZ: it is in use");
+  assertThrows(
+    () => serveViz(() => data, { port }),
+    DeviceError,
+    `Cannot serve the page of VIZ: port ${port} is in use`,
+  );
   taken.close();
   const { url, server } = serveViz(() => data, { port });
   assertEquals(url, `http://127.0.0.1:${port}/`);
