@@ -16,6 +16,7 @@ import { opCarrier, reduce } from "../../../src/uop/core/carrier.ts";
 import { index, load, param, range, sink, store, type UOp, uop } from "../../../src/uop/core/uop.ts";
 import { optimized } from "../../fixtures/optimized.ts";
 import { SIM_GRID, simCaps } from "../../fixtures/sim.ts";
+import { runPtx } from "../../fuzz/ptx.ts";
 import { assemble, available, type Language } from "../../renderer/assemble.ts";
 import { compile, integers, opts, paramsOf, run } from "../harness.ts";
 import { productKernel } from "../products.ts";
@@ -155,6 +156,15 @@ Deno.test("shared units: tiles after each other without a loop have batches of t
   assertEquals(waits.map((u) => u.src.length), [64, 64, 64, 64]);
   for (const u of waits) assert(u.src.every((x) => lanes.indexOf(x) < lanes.indexOf(u)));
 });
+
+for (const [k, transposeB, ring] of [[64, false, 1], [256, true, 4], [320, false, 4]] as const) {
+  Deno.test(`shared units: as PTX, a sum of ${k} in ${ring} buffers`, () => {
+    const ast = productKernel(64, 64, k, { dtype: bfloat16, transposeB, bias: true }), data = integers(paramsOf(ast));
+    const number = numberOf(bfloat16, 64, HOPPER.caps.grid!.tensorCores), o = opts(`TC:-1:${number} ${staged(ring)}`);
+    const [want] = run(ast, data, [], {}), [got] = runPtx(toProgram(withOpts(ast, o), HOPPER), data, []);
+    assertEquals(got, want);
+  });
+}
 
 Deno.test("shared units: what is written while a unit reads it is found", () => {
   const ast = productKernel(64, 64, 512, { dtype: bfloat16 }), data = integers(paramsOf(ast));
