@@ -5,8 +5,8 @@
  *     deno task serve model.gguf --port 8000 --device CLANG
  *
  * Options: --port N (8000), --host ADDRESS (127.0.0.1: only this machine), --device D, --context N, --key KEY that clients
- * must show, --queue N requests that may wait (16), --sequences N requests that are answered at once (4),
- * --speculate N tokens that are guessed and computed together (0).
+ * must show, --queue N requests that may wait (16), --sequences N requests that are answered at once (4, or 1 where the
+ * model keeps a state), --speculate N tokens that are guessed and computed together (0), --cors ORIGIN whose pages may ask.
  */
 import { parseArgs } from "@std/cli/parse-args";
 import { Device } from "../mod.ts";
@@ -14,7 +14,7 @@ import { LanguageModel, serve } from "../src/llm/llm.ts";
 
 const ROUTES = "chat/completions, completions, embeddings, models, responses";
 const args = parseArgs(Deno.args, {
-  string: ["port", "host", "device", "context", "key", "queue", "sequences", "speculate"],
+  string: ["port", "host", "device", "context", "key", "queue", "sequences", "speculate", "cors"],
   strict: true,
 }) as
   & Record<string, string | undefined>
@@ -22,7 +22,7 @@ const args = parseArgs(Deno.args, {
 const path = args._[0] === undefined ? new URL("models/stories260K.gguf", import.meta.url) : String(args._[0]);
 if (args.device !== undefined) Device.default = args.device;
 const model = await LanguageModel.load(path, {
-  sequences: Number(args.sequences ?? 4),
+  sequences: args.sequences === undefined ? "auto" : Number(args.sequences),
   ...args.context === undefined ? {} : { context: Number(args.context) },
 });
 const server = serve(model, {
@@ -30,6 +30,7 @@ const server = serve(model, {
   ...args.host === undefined ? {} : { hostname: args.host },
   ...args.key === undefined ? {} : { key: args.key },
   ...args.speculate === undefined ? {} : { speculate: Number(args.speculate) },
+  ...args.cors === undefined ? {} : { cors: args.cors },
   ...args.queue === undefined ? {} : { queue: Number(args.queue) },
 });
 console.log(

@@ -81,4 +81,6 @@ Deno.test("recurrent: several texts at once are refused", async () => {
     () => new LanguageModel(file, "mamba", { device: "WASM", sequences: 2 }),
     /layers of mamba keep a state, which is that of one text; load it with one sequence/,
   );
+  using one = new LanguageModel(file, "mamba", { device: "WASM", sequences: "auto" });
+  assert.equal(one.sequences, 1);
 });

@@ -274,6 +274,95 @@ Deno.test("server: requests at once are answered side by side, each as alone", a
   assert.ok(first < last, `all have begun before one ends: ${order}`);
 });
 
+Deno.test("server: prompts of one request are answered side by side where there is room, each as alone", async () => {
+  using several = await LanguageModel.load(STORIES, { context: 128, sequences: "auto" });
+  assert.equal(several.sequences, 4);
+  const to = new ModelServer(several), prompts = [PROMPT, "The little dog", "One day", "Tom and", "A big", PROMPT];
+  const running = async () => (await (await to.handle(new Request("http://x/health"))).json()).running as number;
+  let most = 0, done = false;
+  const watch = (async () => {
+    while (!done) {
+      most = Math.max(most, await running());
+      await new Promise((resolve) => setTimeout(resolve, 1));
+    }
+  })();
+  const [status, all] = await post("/v1/completions", { ...greedy, max_tokens: 40, prompt: prompts }, to);
+  done = true;
+  await watch;
+  assert.equal(status, 200);
+  assert.ok(most > 1, `${most} at once`);
+  assert.equal(await running(), 0);
+  for (const [i, prompt] of prompts.entries()) {
+    const [, alone] = await post("/v1/completions", { ...greedy, max_tokens: 40, prompt });
+    assert.deepEqual([all.choices[i].text, all.choices[i].index], [alone.choices[0].text, i], prompt);
+  }
+});
+
+Deno.test("server: pages of an origin may ask where that is wanted, and of no other", async () => {
+  const origin = "https://example.org", to = new ModelServer(model, { cors: origin, key: "secret" });
+  const preflight = await to.handle(
+    new Request(`http://x${CHAT}`, {
+      method: "OPTIONS",
+      headers: { origin, "access-control-request-method": "POST", "access-control-request-headers": "x-own" },
+    }),
+  );
+  const of = (r: Response, name: string) => r.headers.get(`access-control-allow-${name}`);
+  assert.deepEqual([preflight.status, of(preflight, "origin"), of(preflight, "headers"), of(preflight, "methods")], [
+    204,
+    origin,
+    "x-own",
+    "GET, POST",
+  ]);
+  const refused = await to.handle(new Request("http://x/v1/models"));
+  assert.deepEqual([refused.status, of(refused, "origin"), refused.headers.get("vary")], [401, origin, "origin"]);
+  const closed = await server.handle(new Request(`http://x${CHAT}`, { method: "OPTIONS" }));
+  assert.deepEqual([closed.status, of(closed, "origin")], [405, null]);
+  assert.throws(() => new ModelServer(model, { cors: "example.org" }), /cors is "example.org", no origin as/);
+  assert.equal(of(await new ModelServer(model, { cors: "*" }).handle(new Request("http://x/health")), "origin"), "*");
+});
+
+Deno.test("server: ids of responses are said once, and a tool at fault by its own place", async () => {
+  using long = await LanguageModel.load(STORIES, { context: 512 });
+  const to = new ModelServer(long);
+  const tools = [{
+    type: "function",
+    name: "f",
+    parameters: { type: "object", properties: { x: { type: "string" } } },
+  }];
+  const ask = { input: PROMPT, temperature: 0, max_output_tokens: 40 };
+  const [status, r] = await post("/v1/responses", { ...ask, tools, tool_choice: "required" }, to);
+  assert.equal(status, 200);
+  assert.match(String(r.id), /^resp_[0-9a-z]+$/);
+  const [call] = r.output as unknown as Any[];
+  assert.match(`${call.id} ${call.call_id}`, /^fc_([0-9a-f]{24}) call_\1$/);
+  // the answer is as long as it may be, and ends in the arguments
+  if (String(r.status) === "incomplete") assert.equal(call.status, "incomplete");
+  const [, { output: [message] }] = await post("/v1/responses", ask, to) as unknown as [number, { output: Any[] }];
+  assert.match(String(message.id), /^msg_[0-9a-z]+$/);
+  const [bad, { error }] = await post("/v1/responses", { ...ask, tools: [{ type: "function", name: "a b" }] });
+  assert.deepEqual([bad, error.param], [400, "tools[0].name"]);
+});
+
+Deno.test("server: a call in which the answer is cut off comes with what there is of it", async () => {
+  using long = await LanguageModel.load(STORIES, { context: 512 });
+  const to = new ModelServer(long);
+  const parameters = { type: "object", properties: { x: { type: "string", minLength: 200 } }, required: ["x"] };
+  const body = {
+    ...greedy,
+    messages: [{ role: "user", content: PROMPT }],
+    max_tokens: 60,
+    tools: [{ type: "function", function: { name: "f", parameters } }],
+    tool_choice: "required",
+  };
+  const [status, { choices: [choice] }] = await post(CHAT, body, to) as unknown as [number, { choices: Any[] }];
+  assert.deepEqual([status, choice.finish_reason], [200, "length"]);
+  const [call] = choice.message.tool_calls as unknown as Any[];
+  assert.equal(call.function.name, "f");
+  assert.match(String(call.function.arguments), /^\{\s*"x"\s*:\s*"[^"]*$/);
+  const parts = await events({ ...body, stream: true }, CHAT, to);
+  assert.equal(parts.at(-1)!.choices[0].finish_reason, "length");
+});
+
 Deno.test("server: it listens on this machine, wants its key, and stops", async () => {
   const running = serve(model, { port: 0, key: "secret" });
   try {

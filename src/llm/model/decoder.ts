@@ -79,9 +79,7 @@ export class Decoder {
   makeCache(kind: CacheKind = dtypes.float32, count?: number): LayerCache[] {
     const { spec, device, context } = this, { layers, kvHeads, headDim, valueDim, recurrent } = spec;
     if (recurrent !== undefined && count !== undefined) {
-      throw new ArgumentError("write several texts at once", {
-        reason: `layers of ${spec.architecture} keep a state, which is that of one text; load it with one sequence`,
-      });
+      throw oneTextOnly(spec.architecture);
     }
     const shape = [...count === undefined ? [] : [count], kvHeads, context];
     const state = (shape: readonly number[]) => Tensor.zeros(shape, { dtype: dtypes.float32, device }).contiguous();
@@ -177,6 +175,13 @@ export class Decoder {
     if (logitScale !== 1) y = y.mul(logitScale);
     return logitCap > 0 ? y.div(logitCap).tanh().mul(logitCap) : y;
   }
+}
+
+/** What is said where several texts are asked of a model that keeps a state. */
+export function oneTextOnly(architecture: string): ArgumentError {
+  return new ArgumentError("write several texts at once", {
+    reason: `layers of ${architecture} keep a state, which is that of one text; load it with one sequence`,
+  });
 }
 
 /** Throws unless a sequence of `count` tokens fits. */

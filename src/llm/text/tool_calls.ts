@@ -22,8 +22,10 @@ export interface ToolForm {
 /** A call that a model wrote. */
 export interface ToolCall {
   readonly name: string;
-  /** JSON. */
+  /** JSON; where the answer was cut off in it, its beginning. */
   readonly arguments: string;
+  /** Present where the answer was cut off in it. */
+  readonly cut?: true;
 }
 
 const DEFAULT: ToolForm = {
@@ -39,19 +41,35 @@ const PROBE: Tool = {
   function: { name: NAME, description: "", parameters: { type: "object", properties: { [KEY]: { type: "string" } } } },
 };
 
+/** Where a JSON object ends, of a text that grows: each letter is looked at once. */
+class ObjectEnd {
+  private at: number;
+  private depth = 0;
+  private quoted = false;
+  constructor(readonly start: number) {
+    this.at = start;
+  }
+  /** The end in the text so far; undefined where the object is not complete. */
+  in(text: string): number | undefined {
+    for (; this.at < text.length; this.at++) {
+      const c = text[this.at];
+      if (this.quoted) {
+        if (c === "\\") this.at++;
+        else if (c === '"') this.quoted = false;
+      } else if (c === '"') this.quoted = true;
+      else if (c === "{") this.depth++;
+      else if (c === "}" && --this.depth === 0) return this.at + 1;
+    }
+    return undefined;
+  }
+}
 /** The end of the JSON object that begins at `at`; undefined where it is not complete. */
 function endOfObject(text: string, at: number): number | undefined {
-  let depth = 0, quoted = false;
-  for (let i = at; i < text.length; i++) {
-    const c = text[i];
-    if (quoted) {
-      if (c === "\\") i++;
-      else if (c === '"') quoted = false;
-    } else if (c === '"') quoted = true;
-    else if (c === "{") depth++;
-    else if (c === "}" && --depth === 0) return i + 1;
-  }
-  return undefined;
+  return new ObjectEnd(at).in(text);
+}
+/** A text as part of a regular expression. */
+function escaped(text: string): string {
+  return text.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&");
 }
 
 /** The form that stands in a text with the probe's call behind `from`. */
@@ -151,6 +169,8 @@ export class ToolCallReader {
   private trims = false;
   private readonly mark: string;
   private readonly close: string;
+  /** The object of the call that is read. */
+  private object: ObjectEnd | undefined = undefined;
 
   /** `known` are the names of tools. `opened` says that the prefix stood in the prompt. */
   constructor(private readonly form: ToolForm, private readonly known: ReadonlySet<string>, opened = false) {
@@ -162,21 +182,21 @@ export class ToolCallReader {
   /** What is known with some more text. */
   push(text: string): ToolPieces {
     this.pending += text;
-    return this.take(false);
+    return this.take(false, false);
   }
-  /** What is left. */
-  end(): ToolPieces {
-    return this.take(true);
+  /** What is left. Where the answer was `cut` off in a call, its beginning is a call, as far as its tool is known. */
+  end(cut = false): ToolPieces {
+    return this.take(true, cut);
   }
 
-  private take(last: boolean): ToolPieces {
+  private take(last: boolean, cut: boolean): ToolPieces {
     const calls: ToolCall[] = [];
     let text = "";
     for (let going = true; going;) {
       const [shown, call, more] = this.state === "text"
         ? this.takeText(last)
         : this.state === "call"
-        ? this.takeCall(last)
+        ? this.takeCall(last, cut)
         : this.takeBehind(last);
       text += shown;
       if (shown.trim() !== "") this.said = true;
@@ -206,12 +226,24 @@ export class ToolCallReader {
     return [this.cut(pending.length - kept), undefined, false];
   }
   /** A call, where it is complete. */
-  private takeCall(last: boolean): Step {
+  private takeCall(last: boolean, cut: boolean): Step {
     const { mark, pending } = this, from = mark !== "" && pending.startsWith(mark) ? mark.length : 0;
-    const space = pending.slice(from).search(/\S/), at = from + space, object = pending[at] === "{";
-    const end = object ? endOfObject(pending, at) : undefined;
-    if (end === undefined && (object || space < 0) && !last) return WAIT;
-    const call = end === undefined ? undefined : this.callIn(pending.slice(at, end));
+    if (this.object === undefined) {
+      const space = pending.slice(from).search(/\S/);
+      if (space < 0 && !last) return WAIT;
+      if (pending[from + space] === "{") this.object = new ObjectEnd(from + space);
+    }
+    const { object } = this, end = object?.in(pending);
+    if (end === undefined && object !== undefined && !last) return WAIT;
+    this.object = undefined;
+    const part = end === undefined && object !== undefined && cut
+      ? this.partIn(pending.slice(object.start))
+      : undefined;
+    if (part !== undefined) {
+      this.cut(pending.length);
+      return ["", part, false];
+    }
+    const call = end === undefined ? undefined : this.callIn(pending.slice(object!.start, end));
     this.state = call === undefined ? "text" : "behind";
     if (call === undefined) {
       // what begins as a call and is none
@@ -248,6 +280,15 @@ export class ToolCallReader {
     if (typeof name !== "string" || !this.known.has(name)) return undefined;
     const given = found?.[argumentsKey];
     return { name, arguments: typeof given === "string" ? given : JSON.stringify(given ?? {}) };
+  }
+  /** The beginning of a call, of which at least the name came. */
+  private partIn(text: string): ToolCall | undefined {
+    const [name, given] = [this.form.nameKey, this.form.argumentsKey].map((k) => escaped(JSON.stringify(k)));
+    const found = new RegExp(`^\\{\\s*${name}\\s*:\\s*("(?:[^"\\\\]|\\\\.)*")(?:\\s*,\\s*${given}\\s*:\\s*([^]*))?`)
+      .exec(text);
+    const known = found === null ? undefined : (parse(`{"name":${found[1]}}`)?.name as string | undefined);
+    if (known === undefined || !this.known.has(known)) return undefined;
+    return { name: known, arguments: found![2] ?? "", cut: true };
   }
 }
 /** Text that is shown, a call, and whether more can be told. */

@@ -7,7 +7,7 @@
 import type { TokenLogprobs } from "../model/sequence.ts";
 import { type ToolCall, ToolCallReader, type ToolForm } from "../text/tool_calls.ts";
 import type { Tokenizer } from "../text/tokenizer.ts";
-import type { GenerateOptions, Piece, Usage } from "./generation.ts";
+import type { FinishReason, GenerateOptions, Piece, Usage } from "./generation.ts";
 import type { LanguageModel } from "./language_model.ts";
 
 /** One text to write. */
@@ -65,11 +65,11 @@ export async function writeAnswer(
     calls.push(numbered);
     listener?.call(numbered, calls.length - 1);
   };
-  const read = (piece: Piece, last = false): void => {
+  const read = (piece: Piece, last?: FinishReason): void => {
     if (reader === undefined) return take(piece);
-    const found = reader.push(piece.text), rest = last ? reader.end() : undefined;
+    const found = reader.push(piece.text), rest = last === undefined ? undefined : reader.end(last === "length");
     const text = found.text + (rest?.text ?? "");
-    if (!last || text !== "") take({ ...piece, text });
+    if (last === undefined || text !== "") take({ ...piece, text });
     [...found.calls, ...rest?.calls ?? []].forEach(call);
   };
   const written = model.generate(job.prompt, { ...job.options, signal });
@@ -79,13 +79,17 @@ export async function writeAnswer(
       read(value);
       continue;
     }
-    if (reader !== undefined) read({ text: "", id: undefined, logprobs: undefined }, true);
+    if (reader !== undefined) read({ text: "", id: undefined, logprobs: undefined }, value.finish);
     counts.promptTokens += value.promptTokens;
     counts.cachedTokens += value.cachedTokens;
     counts.completionTokens += value.completionTokens;
     counts.promptMs += value.promptMs;
     counts.completionMs += value.completionMs;
-    const finish = calls.length > 0 ? "tool_calls" : value.finish === "abort" ? "stop" : value.finish;
+    const finish = calls.length > 0 && !calls.at(-1)!.cut
+      ? "tool_calls"
+      : value.finish === "abort"
+      ? "stop"
+      : value.finish;
     return { text: job.echo + pieces.map((p) => p.text).join(""), pieces, calls, finish, usage: value };
   }
 }

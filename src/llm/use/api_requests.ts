@@ -153,13 +153,17 @@ export function argumentsOf(text: string): unknown {
   }
 }
 
-/** The request of a body of /v1/chat/completions. @throws {ApiError} naming the field at fault */
-export function chatRequest(body: Body, vocabulary: number): ChatRequest {
+/** The request of a body of /v1/chat/completions, or of one with these tools. @throws {ApiError} naming the field at fault */
+export function chatRequest(
+  body: Body,
+  vocabulary: number,
+  tools: readonly Tool[] = toolsOf(given(body, "tools")),
+): ChatRequest {
   const common = commonOf(body, vocabulary, undefined), best = wholeOf(body, "top_logprobs", 0, 20);
   if (best !== undefined && !flagOf(body, "logprobs")) throw wrong("top_logprobs", "needs 'logprobs' to be true");
   const options = flagOf(body, "logprobs") ? { ...common.options, logprobs: best ?? 0 } : common.options;
   if (given(body, "functions") !== undefined) throw unsupported("functions", "is of old; give 'tools'");
-  const tools = toolsOf(given(body, "tools")), choice = toolChoiceOf(given(body, "tool_choice"), tools);
+  const choice = toolChoiceOf(given(body, "tool_choice"), tools);
   if (tools.length > 0 && choice !== "none" && (options.schema ?? options.grammar) !== undefined) {
     throw wrong("response_format", "and 'tools' cannot both be kept to");
   }

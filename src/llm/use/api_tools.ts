@@ -15,18 +15,18 @@ export function toolsOf(x: unknown, flat = false): readonly Tool[] {
   if (x === undefined) return [];
   if (!Array.isArray(x) || x.length > 128) throw wrong("tools", "must be a list of up to 128 tools");
   const tools = x.map((t, i): Tool => {
-    const at = `tools[${i}]`;
-    if (!isObject(t) || t.type !== "function") throw wrong(`${at}.type`, "must be function");
+    const own = `tools[${i}]`, at = flat ? own : `${own}.function`;
+    if (!isObject(t) || t.type !== "function") throw wrong(`${own}.type`, "must be function");
     const f = flat ? t : t.function;
     if (!isObject(f) || typeof f.name !== "string" || !/^[\w.-]{1,64}$/.test(f.name)) {
-      throw wrong(`${at}.function.name`, "must be up to 64 letters, digits, _ . or -");
+      throw wrong(`${at}.name`, "must be up to 64 letters, digits, _ . or -");
     }
     const { name, description, parameters } = f;
     if ((description ?? undefined) !== undefined && typeof description !== "string") {
-      throw wrong(`${at}.function.description`, "must be a text");
+      throw wrong(`${at}.description`, "must be a text");
     }
     if ((parameters ?? undefined) !== undefined && !isObject(parameters)) {
-      throw wrong(`${at}.function.parameters`, "must be a JSON schema");
+      throw wrong(`${at}.parameters`, "must be a JSON schema");
     }
     return {
       type: "function",

@@ -31,6 +31,15 @@ export class Turns {
       // a place that becomes free goes to the first in line
       await new Promise<void>((resolve) => this.line.push(resolve));
     }
+    return this.leaving();
+  }
+  /** A place that is free now, as {@linkcode enter} gives it; undefined where there is none. */
+  spare(): (() => void) | undefined {
+    if (this.running >= this.places) return undefined;
+    this.running++;
+    return this.leaving();
+  }
+  private leaving(): () => void {
     let left = false;
     return () => {
       if (left) return;

@@ -13,8 +13,8 @@ import { Tensor } from "../../tensor/tensor.ts";
 import { type Gguf, readGguf } from "../files/gguf.ts";
 import { readHfFolder } from "../files/hf_folder.ts";
 import type { CacheKind } from "../model/cache_memory.ts";
-import { Decoder } from "../model/decoder.ts";
-import { type ModelSpec, type Pooling, POOLINGS } from "../model/model_spec.ts";
+import { Decoder, oneTextOnly } from "../model/decoder.ts";
+import { type ModelSpec, modelSpec, type Pooling, POOLINGS } from "../model/model_spec.ts";
 import { samplingOf } from "../model/sampler.ts";
 import { guessByRepetition, type Speculation } from "../model/sequence.ts";
 import { SequenceBatch } from "../model/sequence_batch.ts";
@@ -44,12 +44,23 @@ export interface LoadModelOptions {
   readonly context?: number;
   /** How keys and values are kept: a dtype, float32 unless given, or "q8_0", which takes about a quarter of that. */
   readonly cache?: CacheKind;
-  /** How many texts may be generated at once; each has a cache of its own. 1 unless given. */
-  readonly sequences?: number;
+  /**
+   * How many texts may be generated at once; each has a cache of its own. 1 unless given. "auto" is 4, and 1 for models
+   * whose layers keep a state.
+   */
+  readonly sequences?: number | "auto";
 }
 
 /** A text, or the ids of its tokens. */
 export type Prompt = string | readonly number[] | Int32Array;
+
+/** How many texts a model writes at once. @throws {ArgumentError} for several of one that keeps a state */
+function sequencesOf(asked: LoadModelOptions["sequences"], { recurrent, architecture }: ModelSpec): number {
+  if (asked === "auto") return recurrent === undefined ? 4 : 1;
+  const count = asked === undefined ? 1 : checkInteger("load a model", "sequences", asked, 1);
+  if (count > 1 && recurrent !== undefined) throw oneTextOnly(architecture);
+  return count;
+}
 
 /** A model that was loaded. What a call has in common with earlier ones is not computed again. */
 export class LanguageModel {
@@ -70,9 +81,9 @@ export class LanguageModel {
     if (options.context !== undefined) checkInteger("load a model", "context", options.context, 8);
     const device = placeOf(options), meta = new Metadata(file.metadata, name);
     this.name = meta.text("general.name", name.split(/[/\\]/).at(-1)!.replace(/\.gguf$/, ""));
+    const count = sequencesOf(options.sequences, modelSpec(file.metadata, name)); // before weights are read
     this.decoder = new Decoder(file, name, device, options.context);
     this.tokenizer = new Tokenizer(vocabularyOf(meta), name);
-    const count = options.sequences === undefined ? 1 : checkInteger("load a model", "sequences", options.sequences, 1);
     this.batch = new SequenceBatch(this.decoder, options.cache, count);
     this.pooling = POOLINGS[meta.number(`${this.spec.architecture}.pooling_type`, 1)] ?? "mean";
     this.constraints = new Constraints(this.tokenizer, this.decoder.vocabulary);

@@ -8,7 +8,7 @@ import { ArgumentError } from "../../helpers/errors.ts";
 import { checkInteger, checkOptions, checkText } from "../../helpers/options.ts";
 import { type AnswerForm, chatForm, completionForm } from "./answer_forms.ts";
 import { type Answer, type Job, usageOf, writeAnswer } from "./answers.ts";
-import { ApiError, type Body } from "./api_fields.ts";
+import { ApiError, type Body, given } from "./api_fields.ts";
 import {
   type ChatRequest,
   chatRequest,
@@ -17,7 +17,7 @@ import {
   embeddingRequest,
 } from "./api_requests.ts";
 import { CHAT_PAGE } from "./chat_page.ts";
-import { askWithTools } from "./api_tools.ts";
+import { askWithTools, toolsOf } from "./api_tools.ts";
 import { bodyOf, Turns } from "./http_input.ts";
 import type { LanguageModel } from "./language_model.ts";
 import { chatBodyOf, ResponseEvents, type ResponseHead, responseObject } from "./responses_api.ts";
@@ -38,6 +38,8 @@ export interface ServeOptions {
   readonly speculate?: number;
   /** How long a client may take to send its request; 30,000 ms unless given. */
   readonly bodyMs?: number;
+  /** Pages of which origin may ask: "https://example.org", or "*" for any; those of the server alone unless given. */
+  readonly cors?: string;
 }
 
 /** A server that runs. */
@@ -87,6 +89,7 @@ export class ModelServer {
   private readonly speculate: number;
   private readonly bodyMs: number;
   private readonly key: string | undefined;
+  private readonly cors: string | undefined;
   private readonly created = Math.floor(Date.now() / 1000);
   private readonly counts = {
     requests: 0,
@@ -105,24 +108,47 @@ export class ModelServer {
     const action = "serve a model",
       count = (name: "queue" | "maxBody" | "bodyMs", fallback: number) =>
         options[name] === undefined ? fallback : checkInteger(action, name, options[name], 1);
-    checkOptions(action, options, ["port", "hostname", "key", "queue", "maxBody", "bodyMs", "speculate"]);
+    checkOptions(action, options, ["port", "hostname", "key", "queue", "maxBody", "bodyMs", "speculate", "cors"]);
     this.turns = new Turns(model.sequences, count("queue", 16));
     this.maxBody = count("maxBody", 4 << 20);
     this.bodyMs = count("bodyMs", 30_000);
     this.speculate = options.speculate === undefined ? 0 : checkInteger(action, "speculate", options.speculate, 0);
     if (this.speculate > 16) throw new ArgumentError(action, { reason: "speculate is not from 0 to 16" });
     this.key = options.key === undefined ? undefined : checkText(action, "key", options.key);
+    this.cors = options.cors === undefined ? undefined : checkText(action, "cors", options.cors);
+    if (this.cors !== undefined && this.cors !== "*" && !/^https?:\/\/[^/\s]+$/.test(this.cors)) {
+      throw new ArgumentError(action, {
+        reason: `cors is "${this.cors}", no origin as "https://example.org", and not "*"`,
+      });
+    }
   }
 
   /** The response to a request; it never throws. */
   async handle(request: Request): Promise<Response> {
     this.counts.requests++;
     try {
-      return await this.route(request);
+      return this.open(await this.route(request));
     } catch (error) {
       const e = this.failed(error);
-      return json(e.status, e.body());
+      return this.open(json(e.status, e.body()));
     }
+  }
+  /** A response that pages elsewhere may read, where they may (https://fetch.spec.whatwg.org/#http-cors-protocol). */
+  private open(response: Response): Response {
+    if (this.cors === undefined) return response;
+    response.headers.set("access-control-allow-origin", this.cors);
+    if (this.cors !== "*") response.headers.append("vary", "origin");
+    return response;
+  }
+  /** What browsers ask before a page elsewhere may. */
+  private preflight(request: Request): Response {
+    const wanted = request.headers.get("access-control-request-headers") ?? "authorization, content-type";
+    const headers = {
+      "access-control-allow-methods": "GET, POST",
+      "access-control-allow-headers": wanted,
+      "access-control-max-age": "600",
+    };
+    return new Response(null, { status: 204, headers });
   }
   /** Ends the answers that are being written. */
   close(): void {
@@ -131,6 +157,7 @@ export class ModelServer {
 
   private async route(request: Request): Promise<Response> {
     const { pathname } = new URL(request.url), { method } = request;
+    if (method === "OPTIONS" && this.cors !== undefined) return this.preflight(request);
     const reads: Readonly<Record<string, () => Response>> = {
       "/": () => new Response(CHAT_PAGE, { headers: PAGE_HEADERS }),
       "/health": () => json(200, { status: "ok", running: this.turns.running, waiting: this.turns.waiting }),
@@ -215,9 +242,10 @@ export class ModelServer {
     return await this.answer(completionForm(model.tokenizer), parsed, jobs, request);
   }
   private async responses(body: Body, request: Request): Promise<Response> {
-    const parsed = chatRequest(chatBodyOf(body), this.model.decoder.vocabulary),
+    const tools = toolsOf(given(body, "tools"), true),
+      parsed = chatRequest(chatBodyOf(body), this.model.decoder.vocabulary, tools),
       [job] = this.jobs(parsed, await this.asked(parsed));
-    const head: ResponseHead = { ...this.head("resp"), model: this.model.name, body, tools: parsed.tools };
+    const head: ResponseHead = { ...this.head(""), model: this.model.name, body, tools };
     if (!parsed.stream) {
       return json(
         200,
@@ -300,7 +328,7 @@ export class ModelServer {
   }
   private head(prefix: string): { readonly id: string; readonly created: number } {
     const now = Date.now();
-    return { id: `${prefix}-${now.toString(36)}${(this.serial++).toString(36)}`, created: Math.floor(now / 1000) };
+    return { id: `${prefix}${now.toString(36)}${(this.serial++).toString(36)}`, created: Math.floor(now / 1000) };
   }
   /** Waits for a place. What `work` hears of is over when the client or the server goes. */
   private async inTurn<T>(gone: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
@@ -311,20 +339,49 @@ export class ModelServer {
       leave();
     }
   }
+  /**
+   * The answers to all jobs, side by side where there are places that nobody waits for. Others begin when the first one
+   * writes: what prompts have in common is read by then.
+   */
+  private async writeAll(jobs: readonly Job[], gone: AbortSignal): Promise<Answer[]> {
+    const failed = new AbortController(), signal = AbortSignal.any([gone, failed.signal]), all: Answer[] = [];
+    let next = 0, begun = false;
+    const others: Promise<void>[] = [];
+    const begin = (): void => {
+      for (begun = true; next < jobs.length;) {
+        const leave = this.turns.spare();
+        if (leave === undefined) return;
+        others.push(work().finally(leave));
+      }
+    };
+    let failure: { readonly error: unknown } | undefined;
+    const work = async (): Promise<void> => {
+      while (next < jobs.length && failure === undefined) {
+        const i = next++;
+        try {
+          const piece = () => begun || begin();
+          all[i] = await writeAnswer(this.model, jobs[i], signal, this.counts, { piece, call: () => {} });
+        } catch (error) {
+          failure ??= { error };
+          failed.abort();
+        }
+      }
+    };
+    await work();
+    await Promise.all(others);
+    if (failure !== undefined) throw (failure as { readonly error: unknown }).error;
+    return all;
+  }
   private async answer(
     form: AnswerForm,
     parsed: CommonRequest,
     jobs: readonly Job[],
     request: Request,
   ): Promise<Response> {
-    const { model } = this, head = this.head(form.prefix), usage = (answers: Answer[]) => usageOf(answers, jobs);
+    const { model } = this, head = this.head(`${form.prefix}-`), usage = (answers: Answer[]) => usageOf(answers, jobs);
     const envelope = (object: string) => ({ ...head, object, model: model.name });
     if (!parsed.stream) {
-      const answers = await this.inTurn(request.signal, async (signal) => {
-        const all: Answer[] = [];
-        for (const job of jobs) all.push(await writeAnswer(model, job, signal, this.counts));
-        return all;
-      });
+      const answers = await this.inTurn(request.signal, (signal) => this.writeAll(jobs, signal));
       return json(200, {
         ...envelope(form.object),
         choices: answers.map((a, i) => form.whole(i, a)),

@@ -8,7 +8,6 @@ import type { Tool } from "../text/chat_template.ts";
 import type { Answer, NumberedCall } from "./answers.ts";
 import { type Body, contentOf, given, isObject, textOf, unsupported, wrong } from "./api_fields.ts";
 import { formatOf } from "./api_requests.ts";
-import { toolsOf } from "./api_tools.ts";
 
 /** One thing of the input as a message of a chat. */
 function messageOf(item: unknown, at: string): Record<string, unknown> {
@@ -36,7 +35,7 @@ function messageOf(item: unknown, at: string): Record<string, unknown> {
   }
 }
 
-/** The body of a chat that asks the same. @throws {ApiError} naming the field at fault */
+/** The body of a chat that asks the same, but for its tools. @throws {ApiError} naming the field at fault */
 export function chatBodyOf(body: Body): Body {
   for (const key of ["previous_response_id", "conversation", "prompt"]) {
     if (given(body, key) !== undefined) {
@@ -54,7 +53,6 @@ export function chatBodyOf(body: Body): Body {
   const text = given(body, "text");
   if (text !== undefined && !isObject(text)) throw wrong("text", "must be an object");
   const format = formatOf(text?.format ?? undefined, "text.format", false);
-  const tools = toolsOf(given(body, "tools"), true);
   const kept = [
     "model",
     "temperature",
@@ -71,7 +69,6 @@ export function chatBodyOf(body: Body): Body {
     ...Object.fromEntries(kept.map((k) => [k, body[k]])),
     messages: instructions === undefined ? messages : [{ role: "system", content: instructions }, ...messages],
     max_completion_tokens: body.max_output_tokens,
-    ...tools.length > 0 ? { tools } : {},
     ...format.schema === undefined
       ? {}
       : { response_format: { type: "json_schema", json_schema: { schema: format.schema } } },
@@ -99,12 +96,16 @@ function messageItem(id: string, text: string, status: string): Record<string, u
 function textPart(text: string): Record<string, unknown> {
   return { type: "output_text", text, annotations: [] };
 }
+/** The id of the item of a call. */
+function itemOf(id: string): string {
+  return id.replace(/^call_/, "fc_");
+}
 function callItem(call: NumberedCall, status: string): Record<string, unknown> {
   const { id, name, arguments: text } = call;
   return {
-    id: `fc_${id}`,
+    id: itemOf(id),
     type: "function_call",
-    status,
+    status: status === "completed" && call.cut ? "incomplete" : status,
     call_id: id,
     name,
     arguments: status === "completed" ? text : "",
@@ -195,7 +196,7 @@ export class ResponseEvents {
   /** A call. */
   call(call: NumberedCall): void {
     this.endText();
-    const place = { item_id: `fc_${call.id}`, output_index: this.items };
+    const place = { item_id: itemOf(call.id), output_index: this.items };
     this.emit("response.output_item.added", { output_index: this.items, item: callItem(call, "in_progress") });
     this.emit("response.function_call_arguments.delta", { ...place, delta: call.arguments });
     this.emit("response.function_call_arguments.done", { ...place, arguments: call.arguments, name: call.name });
