@@ -68,6 +68,8 @@ export interface Heard {
   readonly assigned: readonly number[];
   readonly writtenInputs: ReadonlyMap<number, number>;
   readonly moves: boolean;
+  /** Whether it closes over another tensor than the call before: nothing of it is replayed. */
+  readonly isOfOneCall: boolean;
   readonly result: unknown;
 }
 

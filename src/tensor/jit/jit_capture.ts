@@ -13,9 +13,9 @@ import { JitError } from "../../helpers/errors.ts";
 import { timed } from "../../helpers/spans.ts";
 import { argOf, type BufferArg } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { nodesMade, rotateInternTable, toposort } from "../../uop/core/uop.ts";
+import { bufferNode, nodesMade, rotateInternTable, toposort, type UOp } from "../../uop/core/uop.ts";
 import { marked } from "../../uop/graph/extent.ts";
-import { resolve } from "../../uop/graph/resolve.ts";
+import { resolve, unlabeled } from "../../uop/graph/resolve.ts";
 import { isMemory, newestOf, shown } from "../../uop/graph/writes.ts";
 import { handlesMade, internals, readHandles, type TensorBase } from "../handle/base.ts";
 import { currentCounter } from "../nodes/random.ts";
@@ -78,8 +78,22 @@ class Used extends Set<TensorBase> {
  */
 export function captureCall(call: CallToCapture): { captured: Captured; result: unknown; moves: boolean } {
   // what a capture makes lives as long as it does, whatever scope it was made in
-  const capture = (): ReturnType<typeof captureCall> => finishCapture(call, listen(call));
+  const capture = (): ReturnType<typeof captureCall> => {
+    const versions = call.storages.map((s) => s.version), heard = listen(call), made = finishCapture(call, heard);
+    if (heard.isOfOneCall) call.storages.forEach((s, i) => giveBack(heard.given[i], bufferNode(s, versions[i])));
+    return made;
+  };
   return timed("trace", "capture", () => runHolding(new ScopeHold(undefined), "jit()", capture, () => {}));
+}
+
+/** Makes what a call got as an argument the argument: what is computed from it may be in variables, and is not real yet. */
+function giveBack(given: TensorBase, argument: UOp): void {
+  const inner = unlabeled(given.uop);
+  if (inner.op !== Ops.BUFFER || inner === argument || inner.becomes !== undefined) return;
+  const { storage, version } = argOf(inner, Ops.BUFFER), { storage: own } = argOf(argument, Ops.BUFFER);
+  if (storage === own || storage.version !== version || storage.size !== own.size) return;
+  inner.becomes = argument;
+  storage.version++; // once the argument is overwritten, it is too late to read either
 }
 
 function listen(call: CallToCapture): Heard {
@@ -170,6 +184,7 @@ function listen(call: CallToCapture): Heard {
     reads: versionsBelow(lazy.filter((t) => !handles.has(t) && !replaced.has(t))),
     assigned,
     writtenInputs,
+    isOfOneCall: fresh !== undefined,
     moves: fresh !== undefined || inside.some((t, i) => isMoved(t, i) && !replaced.has(t)),
     result,
   };
