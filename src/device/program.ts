@@ -92,9 +92,11 @@ export function groupsOf(linear: LinearProgram, vars: readonly (number | bigint)
 export interface ThreadCounts {
   /** Of the processor. */
   readonly cycles?: number;
+  /** That the processor has completed. */
   readonly instructions?: number;
   /** Of the last level. */
   readonly cacheMisses?: number;
+  /** Pages that were not there when they were first used. */
   readonly pageFaults?: number;
 }
 
@@ -108,7 +110,9 @@ export interface ThreadTime {
   readonly core: number;
   /** Milliseconds since the first launch began. */
   readonly beginMs: number;
+  /** Likewise. */
   readonly endMs: number;
+  /** What was counted meanwhile; undefined where nothing was. */
   readonly counts: ThreadCounts | undefined;
 }
 

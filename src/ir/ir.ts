@@ -82,7 +82,17 @@ export {
 export { Buffer } from "../device/buffer.ts";
 export { type Backend, type Device as BackendDevice, registerBackend } from "../device/device.ts";
 export type { Standalone, StandaloneScalar, StandaloneSpec, StandaloneStep } from "../device/standalone.ts";
-export { type Compiler, type Graph, groupsOf, type Launch, LaunchGraph, type Program } from "../device/program.ts";
+export {
+  type Compiler,
+  type Graph,
+  groupsOf,
+  type Launch,
+  LaunchGraph,
+  type Program,
+  type ThreadCounts,
+  type ThreadTime,
+  type ThreadTimes,
+} from "../device/program.ts";
 export { arrayName } from "../dtype/dtype.ts";
 export { CompileError, DeviceError, type MemoryHolder, OutOfMemoryError, SpecError } from "../helpers/errors.ts";
 export { C_LANGUAGE } from "../renderer/c/c.ts";
