@@ -6,7 +6,7 @@
  */
 import { type NodeThreads, nodeThreads } from "../../src/helpers/node.ts";
 import type { WasmBlock, WasmMemory } from "./wasm_memory.ts";
-import { MODULE_RECORD, RECORD_ALIVE, THREAD_RECORDS, WORDS } from "./wasm_runtime.ts";
+import { MODULE_RECORD, RECORD_ALIVE, RECORD_TAKEN, RECORD_TICKET, THREAD_RECORDS, WORDS } from "./wasm_runtime.ts";
 import { type HelperData, NODE_SOURCE, WEB_SOURCE } from "./worker.ts";
 
 /** Milliseconds that a web Worker may take to check in. */
@@ -32,6 +32,7 @@ export class Pool {
   /** Helpers by id that were started and have not ended, as far as is known. */
   private readonly running: boolean[] = [];
   private startedAt = 0;
+  private tickets = 0;
   private failed = false;
   private url: string | undefined;
   /** An idle web Worker ends after this many nanoseconds. */
@@ -91,9 +92,7 @@ export class Pool {
     if (this.published === 0) this.publish();
     try {
       for (let id = 1; id <= this.helpers; id++) {
-        if (this.running[id]) continue;
-        this.startOne(node, id);
-        this.running[id] = true;
+        if (!this.running[id]) this.running[id] = this.startOne(node, id);
       }
     } catch {
       // without helpers this thread does everything
@@ -101,12 +100,16 @@ export class Pool {
     }
   }
 
-  private startOne(node: NodeThreads | undefined, id: number): void {
-    const record = THREAD_RECORDS + 64 * id;
+  /** Starts a helper, unless one that was started before has come after all, or has not gone yet. */
+  private startOne(node: NodeThreads | undefined, id: number): boolean {
+    const record = THREAD_RECORDS + 64 * id, ticket = ++this.tickets;
+    const words = this.memory.i32, at = (record + RECORD_TICKET) >>> 2, had = Atomics.load(words, at);
+    if (had === RECORD_TAKEN || Atomics.compareExchange(words, at, had, ticket) !== had) return false;
     const data: HelperData = {
       memory: this.memory.memory,
       runtime: this.runtime,
       record,
+      ticket,
       timeout: node === undefined ? this.webIdle : -1,
     };
     if (node !== undefined) {
@@ -114,10 +117,11 @@ export class Pool {
       worker.on("error", () => this.failed = true);
       worker.on("exit", () => this.died(id, record));
       worker.unref();
-      return;
+      return true;
     }
     this.url ??= URL.createObjectURL(new Blob([WEB_SOURCE], { type: "text/javascript" }));
     new Worker(this.url, { type: "module" }).postMessage(data);
+    return true;
   }
 
   /** A helper has ended. Where it did not check out first, that is done for it; `start` replaces it. */
@@ -125,6 +129,7 @@ export class Pool {
     this.running[id] = false;
     if (this.started > 0) this.started--;
     const words = this.memory.i32;
+    Atomics.store(words, (record + RECORD_TICKET) >>> 2, 0);
     if (Atomics.exchange(words, (record + RECORD_ALIVE) >>> 2, 0) !== 0) Atomics.sub(words, WORDS.READY >> 2, 1);
   }
 

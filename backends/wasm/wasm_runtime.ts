@@ -32,6 +32,14 @@ export const GATE_OPEN = 0x40000000;
 export const THREAD_RECORDS = 1024;
 /** Offset in a thread's record of a word that is 1 from the time it checked in until it left. */
 export const RECORD_ALIVE = 4;
+/**
+ * Offset in a thread's record of a word that says who has it: 0 nobody, {@linkcode RECORD_TAKEN} a helper that lives, else the
+ * ticket of the helper that was started for it last. One that comes later than another was started in its place finds
+ * another ticket, and goes: two on one record would share its scratch memory.
+ */
+export const RECORD_TICKET = 8;
+/** See {@linkcode RECORD_TICKET}. */
+export const RECORD_TAKEN = -1;
 /** Threads at most. */
 export const MAX_THREADS = 128;
 /** A published module: address of its bytes, their number, size of the table it needs, the next record. */

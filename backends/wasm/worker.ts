@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { MODULE_RECORD, RECORD_ALIVE, WORDS } from "./wasm_runtime.ts";
+import { MODULE_RECORD, RECORD_ALIVE, RECORD_TAKEN, RECORD_TICKET, WORDS } from "./wasm_runtime.ts";
 
 /** What a helper is started with. */
 export interface HelperData {
@@ -12,6 +12,8 @@ export interface HelperData {
   readonly runtime: Uint8Array;
   /** Address of its thread record. */
   readonly record: number;
+  /** What its record must say, so that it is its. */
+  readonly ticket: number;
   /** Nanoseconds after which an idle helper ends; −1 for never. */
   readonly timeout: number;
 }
@@ -28,6 +30,8 @@ function live(d, quit) {
     Atomics.store(words, (d.record + ${RECORD_ALIVE}) >>> 2, value);
     Atomics.add(words, ${WORDS.READY >> 2}, value ? 1 : -1);
   };
+  const ticket = (d.record + ${RECORD_TICKET}) >>> 2, first = new Int32Array(d.memory.buffer);
+  if (Atomics.compareExchange(first, ticket, d.ticket, ${RECORD_TAKEN}) !== d.ticket) return quit();
   here(1);
   for (;;) {
     const words = new Int32Array(d.memory.buffer);
@@ -53,6 +57,7 @@ function live(d, quit) {
     }
   }
   here(0);
+  Atomics.store(new Int32Array(d.memory.buffer), ticket, 0);
   quit();
 }
 `;

@@ -244,6 +244,29 @@ Deno.test("wasm: web Workers help, and end when idle", async () => {
   assert(came === helpers && left === 0, text);
 });
 
+Deno.test("wasm: web Workers that come later than others were started in their place go", async () => {
+  const { code, text } = await evaluate(`
+    globalThis.process = undefined;
+    const { WasmDevice } = await import("${DEVICE_URL}");
+    const device = new WasmDevice("WASM"), { now } = performance;
+    let later = 0;
+    performance.now = () => now.call(performance) + later;
+    for (let i = 0; i < 4; i++) {
+      device.pool.start();
+      later += 6000; // as where a page was busy for so long that its Workers have not begun
+    }
+    let most = 0;
+    for (let i = 0; i < 150; i++) {
+      most = Math.max(most, device.pool.ready);
+      await new Promise((r) => setTimeout(r, 10));
+    }
+    console.log(device.pool.helpers, most);
+    device.pool.close();`);
+  assertEquals(code, 0, text);
+  const [helpers, most] = text.split(" ").map(Number);
+  assertEquals(most, helpers);
+});
+
 Deno.test("wasm: the process ends promptly with helpers parked", async () => {
   const { text, done } = await evaluate(`
     const { wasmBackend } = await import("${DEVICE_URL}");
