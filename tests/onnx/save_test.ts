@@ -66,6 +66,17 @@ Deno.test("onnx: a mean over a free axis divides by its size", async () => {
   for (const [i, t] of f(x).entries()) await assertClose(got[i], t);
 });
 
+Deno.test("onnx: the largest and the least of whole numbers beyond 2^63", async () => {
+  const f = (x: Tensor) => [x.max(), x.min(), ...x.cummin(0)],
+    model = await onnx.load(
+      await onnx.toBytes(f, [Tensor.zeros([3], { dtype: "uint64" })]),
+    );
+  const x = new Tensor([2n ** 64n - 64n, 128n, 2n ** 63n], { dtype: "uint64" }).realize();
+  const want = f(x), got = Object.values(model.call(x)) as Tensor[];
+  for (const [i, t] of got.entries()) assert.deepEqual(await t.tolist(), await want[i].tolist());
+  assert.deepEqual(await got[0].tolist(), 2n ** 64n - 64n);
+});
+
 Deno.test("onnx: a model in a file", async () => {
   const folder = await Deno.makeTempDir({ prefix: "dinograd-onnx-" });
   try {

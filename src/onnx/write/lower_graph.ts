@@ -358,7 +358,9 @@ class Lowering {
   private reduced(u: UOp): Value {
     const { g } = this, { op, axes } = reduceOf(u), [x] = u.src, isMax = op === Ops.MAX;
     const v = isMax && this.narrow(x).shape.length === shapeOf(x).length ? this.narrow(x) : this.full(x);
-    const shape = v.shape.map((n, i) => axes.includes(i) ? g.fixed(1) : n), wide = countable(v.dtype);
+    const shape = v.shape.map((n, i) => axes.includes(i) ? g.fixed(1) : n);
+    // sums and products of uint64 are those of int64, but which one is larger is not
+    const wide = isMax && v.dtype === dtypes.uint64 ? v.dtype : countable(v.dtype);
     const name = isMax ? "ReduceMax" : op === Ops.ADD ? "ReduceSum" : "ReduceProd";
     const made = g.node(name, [g.cast(v, wide), g.ints(axes)], shape, wide, { keepdims: 1 });
     return g.cast(made, u.dtype);
