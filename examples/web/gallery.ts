@@ -6,6 +6,7 @@
  */
 /// <reference lib="dom" />
 import { type DeviceName, init } from "../../mod.ts";
+import { startDemos } from "./demos.ts";
 import { DigitsTrainer, STEPS } from "./digits_trainer.ts";
 import { DOTS, pictureOf } from "./strokes.ts";
 
@@ -27,9 +28,10 @@ let trainer: DigitsTrainer | undefined, isTraining = false, wantsStop = false;
 let last: Promise<unknown> = Promise.resolve();
 function inTurn<T>(f: () => Promise<T>): Promise<T> {
   const next = last.then(f);
-  last = next.catch((error) => tell("status", String(error)));
+  last = next.catch(() => {}); // who asked is told
   return next;
 }
+const told = (what: Promise<unknown>): void => void what.catch((error) => tell("status", String(error)));
 
 // ---- learning
 
@@ -149,7 +151,7 @@ pad.addEventListener("pointermove", (event) => {
 for (const name of ["pointerup", "pointercancel"] as const) {
   pad.addEventListener(name, () => {
     pen = undefined;
-    void read();
+    told(read());
   });
 }
 const MOVES: Readonly<Record<string, readonly [number, number]>> = {
@@ -167,7 +169,7 @@ pad.addEventListener("keydown", (event) => {
   } else if (event.key === " ") {
     isLowered = !isLowered;
     if (isLowered) ink(cursor, cursor);
-    else void read();
+    else told(read());
   } else if (event.key === "Delete" || event.key === "Backspace") clear();
   else return;
   event.preventDefault();
@@ -179,7 +181,7 @@ train.addEventListener("click", () => {
   if (isTraining) wantsStop = true;
   else learnAll().catch((error) => tell("status", String(error)));
 });
-device.addEventListener("change", () => void open(device.value as DeviceName));
+device.addEventListener("change", () => told(open(device.value as DeviceName)));
 
 // ---- loading
 
@@ -195,6 +197,7 @@ async function start(): Promise<void> {
   drawChart();
   drawPad();
   train.disabled = device.disabled = false;
+  await startDemos({ device: () => device.value as DeviceName, inTurn });
   await navigator.serviceWorker?.register("offline.js");
 }
 start().catch((error) => tell("status", `This page cannot run here: ${error}`));

@@ -171,12 +171,15 @@ export async function makeSite(pages: readonly Page[] = pagesOf()): Promise<Site
         },
         image({ href = "", text }) {
           const name = href.split("/").at(-1)!;
+          if (!exists(new URL(href, new URL(page.file, ROOT)))) {
+            wrong.push(`${page.file} shows ${href}, which is not there`);
+          }
           if (name.endsWith(".svg")) {
             try {
               files[name] = Deno.readTextFileSync(new URL(href, new URL(page.file, ROOT)));
             } catch { /* told of with all links that lead nowhere */ }
           }
-          return `<img src="${escapeHtml(name)}" alt="${escapeHtml(text)}">`;
+          return `<img src="${escapeHtml(name.endsWith(".svg") ? name : href)}" alt="${escapeHtml(text)}">`;
         },
         link({ href = "", tokens = [] }) {
           const found = linkOf(page, href, pages), written = this.parser.parseInline(tokens);
@@ -242,6 +245,14 @@ function entriesOf(page: Page, tokens: readonly Token[], anchors: readonly strin
     }
   }
   return out;
+}
+
+function exists(file: URL): boolean {
+  try {
+    return Deno.statSync(file).isFile;
+  } catch {
+    return false;
+  }
 }
 
 async function bundle(entry: string, to: string): Promise<void> {

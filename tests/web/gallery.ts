@@ -29,6 +29,8 @@ export interface GallerySeen {
   readonly width: number;
   /** The status when it was loaded again without a network. */
   readonly offline: string;
+  /** What demos say whose networks are not there. */
+  readonly missing: readonly string[];
   /** Errors that were logged or thrown, and requests to other hosts. */
   readonly errors: readonly string[];
 }
@@ -121,6 +123,7 @@ async function visit(page: Page, url: string, { shots, gpu: reads }: Options): P
   await page.waitForFunction(guessed);
   const drawn = await page.locator("#guess").innerText();
   await shot("gallery");
+  const missing = await page.locator("#speech-status, #read-status, #upscale-status, #faces-status").allInnerTexts();
   let gpu: string | undefined;
   if (devices.includes("WebGPU")) {
     await page.locator("#device").selectOption("WEBGPU");
@@ -140,7 +143,7 @@ async function visit(page: Page, url: string, { shots, gpu: reads }: Options): P
   await page.reload();
   await page.waitForFunction(`/^Ready/.test(${text("status")})`);
   const offline = await page.locator("#status").innerText();
-  return { devices, loss, accuracy, chart, credit, typed, drawn, cleared, gpu, width, offline, errors };
+  return { devices, loss, accuracy, chart, credit, typed, drawn, cleared, gpu, width, offline, missing, errors };
 }
 
 /** Builds and visits the page; text says why it could not. */
