@@ -36,7 +36,7 @@ const SECTIONS: readonly (readonly [title: string, prefix: string, module: strin
     "Models of TensorFlow.js",
     "tfjs.",
     "src/tfjs/tfjs.ts",
-    "What `./tfjs` exports: `import * as tfjs`. Guide: [onnx.md](onnx.md#models-of-tensorflowjs).",
+    "What `./tfjs` exports: `import * as tfjs`. Guide: [onnx.md](onnx.md#models-of-tensorflow).",
   ],
   ["Language models", "", "src/llm/llm.ts", "What `./llm` exports. Guide: [llm.md](llm.md)."],
   ["A program of its own", "", "src/export/export.ts", "What `./export` exports. Guide: [export.md](export.md)."],
