@@ -83,6 +83,11 @@ export class CText {
     return this.plan.stateBytes > 0 || this.plan.draws > 0;
   }
 
+  /** Bytes of the context: state, the arena of a run, seed and counter. */
+  private get contextBytes(): number {
+    const states = arraysOf(this.plan, "state").reduce((n, [, a]) => n + a.size * a.dtype.itemsize, 0);
+    return states + this.arenaBytes + (this.plan.draws > 0 ? 16 : 0);
+  }
   private contextFields(): string[] {
     const { plan } = this, fields: string[] = [];
     if (this.usesWeights) fields.push("const unsigned char *weights;");
@@ -101,6 +106,10 @@ export class CText {
       ...arraysOf(plan, "input").map(([, a]) => `  ${a.isWritten ? "in, out" : "in"}: ${a.name}, ${shapeText(a)}`),
       ...arraysOf(plan, "output").map(([, a]) => `  out: ${a.name}, ${shapeText(a)}`),
       ...plan.variables.map((v) => `  size: ${v.name}, from ${v.min} to ${v.max}; the run gives 1 for another, else 0`),
+      `  memory: a context of ${this.contextBytes} bytes beside its pointers; the ${
+        plan.weightBytes + plan.stateBytes
+      } bytes of`,
+      "  weights are read where they are, as from flash; nothing else is kept",
       "NaN and infinity are what they are: build without -ffast-math.",
     ];
     const lines = [

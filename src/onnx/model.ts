@@ -6,7 +6,8 @@
  */
 import { type DeviceName, getDevice } from "../device/device.ts";
 import { dtypes } from "../dtype/dtype.ts";
-import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
+import { ArgumentError, DTypeError, FormatError, ShapeError } from "../helpers/errors.ts";
+import { hasState } from "../helpers/stateful.ts";
 import { checkBoolean, checkOptions, describe, isPlain } from "../helpers/options.ts";
 import { fileBytes, folderOf, pathOf, placeOf } from "../state/source.ts";
 import { Tensor } from "../tensor/tensor.ts";
@@ -69,6 +70,10 @@ export function portOf(v: { readonly name: string; readonly type: TypeProto | un
  * Arithmetic on shapes is done on the host.
  */
 export class OnnxModel {
+  static {
+    hasState(OnnxModel.prototype, (x: OnnxModel) => x.weights); // saved, loaded and named as in the file
+  }
+
   /** What it takes: inputs that are no initializers. */
   readonly inputs: readonly OnnxPort[];
   /** What it gives. */
@@ -172,7 +177,9 @@ export class OnnxModel {
     const want = elementType(type?.element ?? 0);
     if (!(x instanceof Tensor)) {
       if (typeof x !== "number" && typeof x !== "boolean" && !Array.isArray(x)) {
-        throw new ArgumentError(action, { reason: `it takes a tensor, not ${describe(x)}` });
+        const shape = port.shape?.map((n) => typeof n === "number" ? n : -1).join(", ") ?? "-1";
+        const way = ArrayBuffer.isView(x) ? `: make one by new Tensor(data).reshape([${shape}])` : "";
+        throw new ArgumentError(action, { reason: `it takes a tensor, not ${describe(x)}${way}` });
       }
       const t = new Tensor(x as number[], { dtype: want?.dtype ?? dtypes.float32, device: device as DeviceName });
       const flat = (Array.isArray(x) ? x.flat(Infinity) : [x]).map(Number),
@@ -243,9 +250,14 @@ export async function modelBytes(
   from: string | URL | Uint8Array | ArrayBuffer,
 ): Promise<[Uint8Array, string]> {
   if (from instanceof ArrayBuffer) from = new Uint8Array(from);
-  if (from instanceof Uint8Array) return [from, "model in memory"];
-  const path = pathOf(action, from);
-  return [await fileBytes(path), path];
+  const file = from instanceof Uint8Array ? "model in memory" : pathOf(action, from);
+  const bytes = from instanceof Uint8Array ? from : await fileBytes(file), start = bytes.subarray(0, 48);
+  // no model begins with letters: pages in place of files that were not found do, and pointers to large files of Git
+  if (start.length > 1 && start.every((b) => b === 9 || b === 10 || b === 13 || b >= 32 && b < 127)) {
+    const text = JSON.stringify(new TextDecoder().decode(start));
+    throw new FormatError(action, { file, reason: `it is text, which begins with ${text}` });
+  }
+  return [bytes, file];
 }
 
 /** Reads the data that lies beside a model: only files in its folder. */

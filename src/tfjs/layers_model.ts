@@ -6,6 +6,7 @@
  */
 import { type DeviceName, getDevice } from "../device/device.ts";
 import { ArgumentError, FormatError, ShapeError } from "../helpers/errors.ts";
+import { hasState } from "../helpers/stateful.ts";
 import { checkOptions, describe, isPlain } from "../helpers/options.ts";
 import { pathOf, placeOf } from "../state/source.ts";
 import { Tensor } from "../tensor/tensor.ts";
@@ -47,6 +48,10 @@ interface LayerSpec {
 
 /** A model, ready to be called. */
 export class LayersModel {
+  static {
+    hasState(LayersModel.prototype, (x: LayersModel) => x.weights);
+  }
+
   /** Use {@linkcode loadLayersModel}. */
   constructor(
     /** What it takes. */

@@ -72,6 +72,37 @@ Deno.test("export to C: a header says what goes in and out", async () => {
   );
 });
 
+Deno.test({
+  name: "export to C: what a microcontroller needs: no heap, no data of its own, and memory as the header says",
+  ignore: compilers.length === 0,
+  async fn() {
+    const { f, args, weights } = examples().digits, at = `${folder}/micro`, { path } = compilers[0];
+    const made = await exportModel(f, args, { style: "plain", weights, name: "digits" });
+    await made.write(at);
+    const [, bytes, kept] = /a context of (\d+) bytes beside its pointers; the (\d+) bytes of/.exec(
+      made.text("digits.h"),
+    )!;
+    const main =
+      '#include "digits.h"\n#include <stdio.h>\nint main(void) { printf("%d", (int)(sizeof(digits_context) - ' +
+      "sizeof(void *))); return 0; }\n";
+    await Deno.writeTextFile(`${at}/size.c`, main);
+    await run(path, ["-std=c11", "-o", "size", "size.c"], at);
+    const measured = Number(await run(`${at}/size`, [], at));
+    assert(measured >= Number(bytes) && measured < Number(bytes) + 64, `${measured} ${bytes}`); // but for alignment
+    assertEquals(Number(kept), (made.files.get("digits.bin") as Uint8Array).length);
+    await run(path, ["-std=c11", "-O1", "-c", "-o", "digits.o", "digits.c"], at);
+    const symbols = await run("nm", ["digits.o"], at).catch(() => ""); // binutils may be missing
+    const needed = [...symbols.matchAll(/ U (\w+)/g)].map((m) => m[1]);
+    assertEquals(
+      needed.filter((n) =>
+        !/^(mem(cpy|set)|_?GLOBAL_OFFSET_TABLE_|__stack_chk_fail|(exp|log|sin|sqrt|trunc|f\w+)2?f?)$/.test(n)
+      ),
+      [],
+    );
+    assertEquals([...symbols.matchAll(/ [bBdD] (\w+)/g)].map((m) => m[1]), [], "nothing is written beside the context");
+  },
+});
+
 Deno.test("export to C: the same function gives the same files, whatever the device", async () => {
   const texts: string[] = [];
   for (const device of ["WASM", "JS"]) {
