@@ -6,7 +6,15 @@
  */
 import type { DType } from "../dtype/dtype.ts";
 import { f32FromF16, smallFloatText } from "./export_numbers.ts";
-import { arraysOf, type ExportPlan, placesOf, type PlanArray, type PlanPart, type PlanScalar } from "./export_plan.ts";
+import {
+  arraysOf,
+  type ExportPlan,
+  placesOf,
+  type PlanArray,
+  type PlanEntry,
+  type PlanPart,
+  type PlanScalar,
+} from "./export_plan.ts";
 import {
   callerType,
   type CForm,
@@ -62,17 +70,38 @@ function comment(lines: readonly string[]): string {
 export class CText {
   readonly upper: string;
   readonly usesWeights: boolean;
-  private readonly arena: ReturnType<typeof placesOf>;
+  /** The plan of the entry point that is written now; what all share is the same in each. */
+  protected plan: ExportPlan;
+  private arena: ReturnType<typeof placesOf>;
   private readonly arenaBytes: number;
   private readonly scratch: number;
+  private readonly draws: boolean;
 
-  constructor(readonly plan: ExportPlan, readonly form: CForm, private readonly kernels: CKernels) {
+  constructor(
+    private readonly entries: readonly PlanEntry[],
+    readonly form: CForm,
+    private readonly kernels: CKernels,
+  ) {
+    const plan = this.plan = entries[0].plan;
     this.upper = plan.name.toUpperCase();
     this.arena = placesOf(plan, LAYOUT);
-    const [block = 0] = this.arena.blocks;
-    this.scratch = block;
-    this.arenaBytes = block + Math.max(0, ...this.kernels.functions.map((f) => f.scratch));
+    this.scratch = Math.max(...entries.map((e) => placesOf(e.plan, LAYOUT).blocks[0] ?? 0));
+    this.arenaBytes = this.scratch + Math.max(0, ...this.kernels.functions.map((f) => f.scratch));
     this.usesWeights = plan.weightBytes + plan.stateBytes > 0;
+    this.draws = entries.some((e) => e.plan.draws > 0);
+  }
+
+  /** Writes something of each entry point. */
+  private each<T>(f: (entry: PlanEntry) => T): T[] {
+    return this.entries.map((entry) => {
+      this.plan = entry.plan;
+      this.arena = placesOf(entry.plan, LAYOUT);
+      return f(entry);
+    });
+  }
+  /** What the function of an entry point is called. */
+  private runName(entry: PlanEntry): string {
+    return `${entry.plan.name}_${entry.name || "run"}`;
   }
 
   /** What a run gives. */
@@ -80,18 +109,18 @@ export class CText {
     return this.plan.variables.length > 0 ? "int" : "void";
   }
   private get hasState(): boolean {
-    return this.plan.stateBytes > 0 || this.plan.draws > 0;
+    return this.plan.stateBytes > 0 || this.draws;
   }
 
   /** Bytes of the context: state, the arena of a run, seed and counter. */
   private get contextBytes(): number {
     const states = arraysOf(this.plan, "state").reduce((n, [, a]) => n + a.size * a.dtype.itemsize, 0);
-    return states + this.arenaBytes + (this.plan.draws > 0 ? 16 : 0);
+    return states + this.arenaBytes + (this.draws ? 16 : 0);
   }
   private contextFields(): string[] {
     const { plan } = this, fields: string[] = [];
     if (this.usesWeights) fields.push("const unsigned char *weights;");
-    if (plan.draws > 0) fields.push("unsigned long long seed, counter; /* of random numbers */");
+    if (this.draws) fields.push("unsigned long long seed, counter; /* of random numbers */");
     for (const [, a] of arraysOf(plan, "state")) fields.push(`${declaration(a)}; /* ${shapeText(a)} */`);
     if (this.arenaBytes > 0) {
       fields.push(`union { unsigned char bytes[${this.arenaBytes}]; double align; } arena; /* of one run */`);
@@ -103,9 +132,14 @@ export class CText {
     const { plan, upper } = this, { name } = plan;
     const about = [
       `${name}: written by dinograd; no library, no allocation, no globals.`,
-      ...arraysOf(plan, "input").map(([, a]) => `  ${a.isWritten ? "in, out" : "in"}: ${a.name}, ${shapeText(a)}`),
-      ...arraysOf(plan, "output").map(([, a]) => `  out: ${a.name}, ${shapeText(a)}`),
-      ...plan.variables.map((v) => `  size: ${v.name}, from ${v.min} to ${v.max}; the run gives 1 for another, else 0`),
+      ...this.each(({ name, plan }) => [
+        ...(name === "" ? [] : [`${plan.name}_${name}`]),
+        ...arraysOf(plan, "input").map(([, a]) => `  ${a.isWritten ? "in, out" : "in"}: ${a.name}, ${shapeText(a)}`),
+        ...arraysOf(plan, "output").map(([, a]) => `  out: ${a.name}, ${shapeText(a)}`),
+        ...plan.variables.map((v) =>
+          `  size: ${v.name}, from ${v.min} to ${v.max}; the run gives 1 for another, else 0`
+        ),
+      ]).flat(),
       `  memory: a context of ${this.contextBytes} bytes beside its pointers; the ${
         plan.weightBytes + plan.stateBytes
       } bytes of`,
@@ -130,13 +164,13 @@ export class CText {
       );
     } else lines.push(`void ${name}_init(${name}_context *context);`);
     if (this.hasState) lines.push("/* As after init. */", `void ${name}_reset(${name}_context *context);`);
-    if (plan.draws > 0) {
+    if (this.draws) {
       lines.push(
         "/* Random numbers: the same seed and counter give the same. */",
         `void ${name}_seed(${name}_context *context, unsigned long long seed, unsigned long long counter);`,
       );
     }
-    lines.push(`${this.returns} ${name}_run(${runParameters(plan)});`);
+    lines.push(...this.each((e) => `${this.returns} ${this.runName(e)}(${runParameters(e.plan)});`));
     return [...lines, ...CLOSED].join("\n");
   }
 
@@ -211,13 +245,19 @@ export class CText {
   }
 
   source(): string {
-    const { plan, upper, kernels } = this, { name } = plan, body = this.runBody();
+    const { plan, upper, kernels } = this, { name } = plan;
+    const runs = this.each((e) => [
+      "",
+      `${this.returns} ${this.runName(e)}(${runParameters(e.plan)}) {`,
+      ...this.runBody().map((l) => `  ${l}`),
+      "}",
+    ]).flat();
     const states = arraysOf(plan, "state"), functions = kernels.functions.map((f) => f.text).join("\n");
     const reset = states.map(([, a]) =>
       `memcpy(context->${a.name}, context->weights + ${plan.weightBytes + a.offset}, ${a.size * a.dtype.itemsize});`
     );
-    if (plan.draws > 0) reset.push(`${name}_seed(context, ${plan.test.seed}u, ${plan.test.counter}u);`);
-    const all = [...body, ...reset, functions, ...kernels.declarations].join("\n");
+    if (this.draws) reset.push(`${name}_seed(context, ${plan.test.seed}u, ${plan.test.counter}u);`);
+    const all = [...runs, ...reset, functions, ...kernels.declarations].join("\n");
     const lines = [
       `/* ${name}.c: see ${name}.h. Written by dinograd, ${
         this.form.style === "plain" ? "plain loops" : `vectors of ${this.form.vector} bytes`
@@ -240,7 +280,7 @@ export class CText {
     } else lines.push(`void ${name}_init(${name}_context *context) {`);
     lines.push(this.hasState ? `  ${name}_reset(context);` : this.usesWeights ? "" : "  (void)context;", "}");
     if (this.hasState) lines.push(`void ${name}_reset(${name}_context *context) {`, ...reset.map((l) => `  ${l}`), "}");
-    if (plan.draws > 0) {
+    if (this.draws) {
       lines.push(
         `void ${name}_seed(${name}_context *context, unsigned long long seed, unsigned long long counter) {`,
         "  context->seed = seed;",
@@ -248,7 +288,7 @@ export class CText {
         "}",
       );
     }
-    lines.push("", `${this.returns} ${name}_run(${runParameters(plan)}) {`, ...body.map((l) => `  ${l}`), "}", "");
+    lines.push(...runs, "");
     return lines.filter((l, i) => l !== "" || lines[i - 1] !== "").join("\n");
   }
 
@@ -274,8 +314,9 @@ export class CText {
 
   /** Does the recorded call again and compares. */
   test(): { readonly text: string; readonly data: Uint8Array<ArrayBuffer> | undefined } {
-    const { plan } = this, { name, test } = plan, inputs = arraysOf(plan, "input"), outputs = arraysOf(plan, "output");
-    const recorded = [...test.inputs, ...test.outputs], total = recorded.reduce((n, [, b]) => n + b.length, 0);
+    const { plan: { name } } = this,
+      all = this.entries.flatMap(({ plan: { test } }) => [...test.inputs, ...test.outputs]);
+    const total = all.reduce((n, [, b]) => n + b.length, 0);
     const inText = total <= TEXT_BYTES, data = inText ? undefined : new Uint8Array(total);
     const lines = [
       `/* Runs ${name} on the recorded input, prints what comes out, and compares it with what was recorded. */`,
@@ -288,7 +329,7 @@ export class CText {
     ];
     let at = 0;
     const arrayOf = (n: number, bytes: Uint8Array, prefix: string): void => {
-      const a = plan.arrays[n];
+      const a = this.plan.arrays[n];
       if (inText) {
         const text = numbersText(a.dtype, bytes);
         lines.push(`static const ${declaration(a, prefix + a.name)} = {\n${text}\n};`);
@@ -306,19 +347,31 @@ export class CText {
         "#define recorded recorded_bytes",
       );
     }
-    for (const [n, bytes] of test.inputs) arrayOf(n, bytes, "in_");
-    for (const [n, bytes] of test.outputs) arrayOf(n, bytes, "want_");
-    for (const [, a] of outputs) lines.push(`static ${declaration(a, `got_${a.name}`)};`);
-    for (const [, a] of inputs) if (a.isWritten) lines.push(`static ${declaration(a, `now_${a.name}`)};`);
-    if (outputs.some(([, a]) => a.dtype.isFloat && a.dtype.bits < 32)) {
-      lines.push(smallFloatText(outputs.map(([, a]) => a)));
-    }
-    const args = [
-      "&context",
-      ...plan.variables.map((v) => String(test.variables.get(v.name) ?? v.min)),
-      ...inputs.map(([, a]) => a.isWritten ? `now_${a.name}` : `in_${a.name}`),
-      ...outputs.map(([, a]) => `got_${a.name}`),
-    ];
+    const calls = this.each((entry) => {
+      const { test } = entry.plan, inputs = arraysOf(entry.plan, "input"), outputs = arraysOf(entry.plan, "output");
+      const own = entry.name === "" ? "" : `${entry.name}_`, body: string[] = [];
+      for (const [n, bytes] of test.inputs) arrayOf(n, bytes, `in_${own}`);
+      for (const [n, bytes] of test.outputs) arrayOf(n, bytes, `want_${own}`);
+      for (const [, a] of outputs) lines.push(`static ${declaration(a, `got_${own}${a.name}`)};`);
+      for (const [, a] of inputs) if (a.isWritten) lines.push(`static ${declaration(a, `now_${own}${a.name}`)};`);
+      const args = [
+        "&context",
+        ...entry.plan.variables.map((v) => String(test.variables.get(v.name) ?? v.min)),
+        ...inputs.map(([, a]) => a.isWritten ? `now_${own}${a.name}` : `in_${own}${a.name}`),
+        ...outputs.map(([, a]) => `got_${own}${a.name}`),
+      ];
+      for (const [, a] of inputs) {
+        if (a.isWritten) body.push(`  memcpy(now_${own}${a.name}, in_${own}${a.name}, ${a.size * a.dtype.itemsize});`);
+      }
+      if (entry.name !== "" && this.hasState) body.push(`  ${name}_reset(&context);`);
+      if (entry.name !== "" && this.draws) body.push(`  ${name}_seed(&context, ${test.seed}u, ${test.counter}u);`);
+      const run = `${this.runName(entry)}(${args.join(", ")})`;
+      body.push(this.returns === "int" ? `  if (${run} != 0) return 2;` : `  ${run};`);
+      for (const [n, a] of outputs) body.push(...this.comparison(n, a, own));
+      return body;
+    });
+    const small = this.each(({ plan }) => arraysOf(plan, "output").map(([, a]) => a)).flat();
+    if (small.some((a) => a.dtype.isFloat && a.dtype.bits < 32)) lines.push(smallFloatText(small));
     lines.push(
       "",
       "static double farthest;",
@@ -332,12 +385,7 @@ export class CText {
       "  int i, failed = 0;",
       `  ${name}_init(&context${this.usesWeights ? `, ${name}_weights()` : ""});`,
     );
-    for (const [, a] of inputs) {
-      if (a.isWritten) lines.push(`  memcpy(now_${a.name}, in_${a.name}, ${a.size * a.dtype.itemsize});`);
-    }
-    const run = `${name}_run(${args.join(", ")})`;
-    lines.push(this.returns === "int" ? `  if (${run} != 0) return 2;` : `  ${run};`);
-    for (const [n, a] of outputs) lines.push(...this.comparison(n, a));
+    lines.push(...calls.flat());
     lines.push(
       '  printf("largest difference from what was recorded, relative to the largest value: %g\\n", farthest);',
       '  if (failed > 0) printf("FAILED: %d values are wrong\\n", failed);',
@@ -348,7 +396,7 @@ export class CText {
     return { text: lines.join("\n"), data };
   }
 
-  private comparison(n: number, a: PlanArray): string[] {
+  private comparison(n: number, a: PlanArray, own: string): string[] {
     const count = Math.min(a.size, this.plan.test.counts.get(n)!), { dtype } = a;
     const isSmall = dtype.isFloat && dtype.bits < 32;
     const value = (x: string): string => isSmall ? `${f32FromF16(dtype)}(${x})` : `(double)${x}`;
@@ -361,9 +409,9 @@ export class CText {
       : dtype.bits === 16
       ? 2e-2
       : 0.2;
-    const got = `got_${a.name}`, want = `want_${a.name}`, shown = Math.min(count, 10);
+    const got = `got_${own}${a.name}`, want = `want_${own}${a.name}`, shown = Math.min(count, 10);
     const lines = [
-      `  printf("${a.name}:");`,
+      `  printf("${own}${a.name}:");`,
       `  for (i = 0; i < ${shown}; i++) printf(" %g", ${value(`${got}[i]`)});`,
       `  printf("${count > shown ? " ..." : ""}\\n");`,
     ];
@@ -458,8 +506,9 @@ function shortest(x: number): string {
 }
 
 /** The files of an export as C. */
-export function writeC(plan: ExportPlan, form: CForm, weights: Uint8Array<ArrayBuffer>): ExportFiles {
-  const text = new CText(plan, form, writeCKernels(plan, form)), files: ExportFiles = new Map(), { name } = plan;
+export function writeC(entries: readonly PlanEntry[], form: CForm, weights: Uint8Array<ArrayBuffer>): ExportFiles {
+  const [{ plan }] = entries, { name } = plan, files: ExportFiles = new Map();
+  const text = new CText(entries, form, writeCKernels(plan, form));
   files.set(`${name}.h`, text.header());
   files.set(`${name}.c`, text.source());
   if (text.usesWeights) files.set(`${name}.bin`, weights);

@@ -37,7 +37,7 @@ class CudaText extends CText {
   private readonly nbytes: number;
 
   constructor(private readonly action: string, plan: ExportPlan) {
-    super(plan, { style: "fast", vector: 16 }, { declarations: [], functions: [], usesMath: false });
+    super([{ name: "", plan }], { style: "fast", vector: 16 }, { declarations: [], functions: [], usesMath: false });
     this.programs = plan.kernels.map(({ ast }) => toProgram(ast, cudaRenderer));
     const { blocks: [block = 0], places } = placesOf(plan, LAYOUT);
     let end = roundUp(plan.weightBytes, 256) + roundUp(plan.stateBytes, 256);

@@ -8,12 +8,12 @@ import "../../mod.ts"; // it registers the devices
 import { hostFiles, NO_FILES } from "../device/host_files.ts";
 import { pathOf } from "../state/source.ts";
 import { writeFile } from "../state/write.ts";
-import { type Callable, checkBoolean, checkCallable, checkOptions, describe } from "../helpers/options.ts";
+import { type Callable, checkBoolean, checkCallable, checkOptions, describe, isPlain } from "../helpers/options.ts";
 import { ArgumentError, ExportError } from "../helpers/errors.ts";
 import { cCaps, type CForm, type CStyle } from "./c_kernels.ts";
 import { type ExportFiles, writeC } from "./c_export.ts";
-import { captureFor } from "./export_capture.ts";
-import { type ExportPlan, planExport, weightFile } from "./export_plan.ts";
+import { type Begun, captureFor } from "./export_capture.ts";
+import { type ExportPlan, type PlanEntry, planExports, weightFile } from "./export_plan.ts";
 import { cudaRenderer, writeCuda } from "./cuda_export.ts";
 import { webRenderer, writeWeb } from "./web_export.ts";
 import { wasmWriter, writeDeno, writeWasm } from "./wasm_export.ts";
@@ -139,13 +139,67 @@ export async function exportModel(
   args: readonly unknown[],
   options: ExportOptions = {},
 ): Promise<Exported> {
-  const action = "export a function",
-    f = checkCallable(action, "f", model),
-    checked = checkOptions(action, options, KNOWN);
-  const { name = "model", weights = typeof model === "object" ? model : undefined } = checked;
+  const action = "export a function", f = checkCallable(action, "f", model);
   if (!Array.isArray(args)) {
     throw new ArgumentError(action, { reason: `args must be a list of the arguments, not ${describe(args)}` });
   }
+  return await exported(action, [["", f, args]], {
+    weights: typeof model === "object" ? model : undefined,
+    ...options,
+  });
+}
+
+/** Entry points of one program, by name: a function or a model, and its arguments. */
+export type ExportEntries = Readonly<Record<string, readonly [f: Callable, args: readonly unknown[]]>>;
+
+/**
+ * Writes several functions down as one program in C that share weights and state: a step and its beginning, reading and
+ * answering. Each is a function of its name, `NAME_ENTRY`, on the same context; state begins with what it is when each was
+ * called twice.
+ *
+ * ```ts
+ * import { nn, Tensor } from "../../mod.ts";
+ * import { exportModels } from "./export.ts";
+ * const layer = new nn.Linear(4, 2), x = Tensor.zeros([1, 4]);
+ * const made = await exportModels({
+ *   scores: [(x: Tensor) => layer.call(x), [x]],
+ *   best: [(x: Tensor) => layer.call(x).argmax(1), [x]],
+ * }, { weights: layer, name: "tiny" });
+ * console.log(made.text("tiny.h").includes("void tiny_best(tiny_context *context, const float x[4], int y[1]);")); // true
+ * ```
+ *
+ * @throws {ArgumentError} for names that are none, and for other targets than "c" @throws {ExportError} as `exportModel`
+ */
+export async function exportModels(entries: ExportEntries, options: ExportOptions = {}): Promise<Exported> {
+  const action = "export functions", taken = ["init", "reset", "seed", "weights", "context", "run"];
+  if (!isPlain(entries) || Object.keys(entries).length === 0) {
+    throw new ArgumentError(action, {
+      reason: `entries are functions with their arguments by name, not ${describe(entries)}`,
+    });
+  }
+  if ((options?.target ?? "c") !== "c") {
+    throw new ArgumentError(action, {
+      reason: `several functions become one program in C alone, not "${options.target}"`,
+    });
+  }
+  const list = Object.entries(entries).map(([name, entry]) => {
+    if (!/^[A-Za-z][A-Za-z0-9_]*$/.test(name) || taken.includes(name)) {
+      throw new ArgumentError(action, { reason: `an entry cannot be called ${JSON.stringify(name)}` });
+    }
+    if (!Array.isArray(entry) || !Array.isArray(entry[1])) {
+      throw new ArgumentError(action, { reason: `${name} must be [f, args], not ${describe(entry)}` });
+    }
+    return [name, checkCallable(action, name, entry[0]), entry[1]] as const;
+  });
+  return await exported(action, list, options);
+}
+
+async function exported(
+  action: string,
+  list: readonly (readonly [entry: string, f: (...args: never[]) => unknown, args: readonly unknown[]])[],
+  options: ExportOptions,
+): Promise<Exported> {
+  const { name = "model", weights } = checkOptions(action, options, KNOWN);
   if (typeof name !== "string" || !/^[A-Za-z][A-Za-z0-9_]*$/.test(name)) {
     throw new ArgumentError(action, { reason: `name is letters, digits and underscores, not ${describe(name)}` });
   }
@@ -158,7 +212,7 @@ export async function exportModel(
     style: oneOf(action, "style", options.style ?? "fast", ["plain", "fast"]),
     vector: oneOf(action, "vector", options.vector ?? 16, [0, 16, 32, 64]),
   };
-  if (f.constructor.name === "AsyncFunction") {
+  if (list.some(([, f]) => f.constructor.name === "AsyncFunction")) {
     throw new ExportError(action, { reason: "it is async: an export computes all that it gives, and reads nothing" });
   }
   const writer = target === "c" || target === "cuda" ? undefined : wasmWriter(action);
@@ -167,15 +221,19 @@ export async function exportModel(
     : target === "cuda"
     ? cudaRenderer.caps
     : (target === "web" ? webRenderer : writer!.renderer).caps;
-  const call = await captureFor(action, f, args, {
-    weights,
-    target: { name: `${target} ${JSON.stringify(form)}`, caps },
+  const begun: [string, Begun][] = list.map(([entry, f, args]) => {
+    return [
+      entry,
+      captureFor(action, f, args, { weights, target: { name: `${target} ${JSON.stringify(form)}`, caps } }),
+    ];
   });
-  const plan = await planExport(action, name, call);
+  const calls: [string, Awaited<ReturnType<Begun["record"]>>][] = [];
+  for (const [entry, b] of begun) calls.push([entry, await b.record()]);
+  const entries: PlanEntry[] = await planExports(action, name, calls), [{ plan }] = entries;
   const weightBytes = weightFile(plan);
   let files: ExportFiles;
   if (target === "cuda") files = writeCuda(action, plan, weightBytes);
-  else if (writer === undefined) files = writeC(plan, form, weightBytes);
+  else if (writer === undefined) files = writeC(entries, form, weightBytes);
   else if (target === "web") files = writeWeb(action, plan, writer, weightBytes, single);
   else files = (target === "deno" ? writeDeno : writeWasm)(plan, writer, weightBytes);
   return new Exported(plan, files);

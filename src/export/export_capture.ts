@@ -148,16 +148,21 @@ function schedulingCaps(caps: Capabilities): Capabilities {
   return { ...caps, l2: 0, ...(grid === undefined ? {} : { grid: { ...grid, sharedBytes: 0, tensorCores: [] } }) };
 }
 
+/** A function that was called until it was captured, to be recorded by one more call. */
+export interface Begun {
+  record(): Promise<CapturedCall>;
+}
+
 /**
- * Calls a function until it is captured, then once more with what went in and came out recorded; what it closes over is
- * as it was before that call. @throws {ExportError}
+ * Calls a function until it is captured; `record` then calls it once more, with what went in and came out recorded: what it
+ * closes over is as it was before that call. @throws {ExportError}
  */
-export async function captureFor(
+export function captureFor(
   action: string,
   fn: (...args: never[]) => unknown,
   args: readonly unknown[],
   { weights, target }: CaptureOptions,
-): Promise<CapturedCall> {
+): Begun {
   checkArguments(action, args);
   const made = jit(fn as (...args: unknown[]) => Tensor) as (...args: unknown[]) => unknown;
   const call = (): unknown =>
@@ -182,6 +187,20 @@ export async function captureFor(
       reason: "no call of it can be captured: arguments are parts of what it writes, or of each other",
     });
   }
+  return { record: () => recorded(action, fn, args, { made, call, captured, weights }) };
+}
+
+async function recorded(
+  action: string,
+  fn: (...args: never[]) => unknown,
+  args: readonly unknown[],
+  { made, call, captured, weights }: {
+    readonly made: (...args: unknown[]) => unknown;
+    readonly call: () => unknown;
+    readonly captured: Captured;
+    readonly weights: unknown;
+  },
+): Promise<CapturedCall> {
   const leaves = leavesOfTree(args, action), tensors = leaves.tensors as Tensor[];
   const bases = [...new Set(captured.replay.targets.flatMap((s) => bufferOf(s)?.base ?? []))];
   const before = new Map<Buffer, Uint8Array>();

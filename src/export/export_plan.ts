@@ -195,7 +195,21 @@ class Planner {
   private readonly names = new Names();
   private readonly bytes = { weight: 0, state: 0 };
 
-  constructor(private readonly action: string, private readonly call: CapturedCall) {}
+  /** Of the call that is planned now. */
+  private call: CapturedCall;
+
+  constructor(private readonly action: string, private readonly calls: readonly CapturedCall[]) {
+    this.call = calls[0];
+  }
+
+  /** Begins with the next call: what it is given and gives has names of its own, weights and state are shared. */
+  begin(call: CapturedCall): void {
+    this.call = call;
+    this.given = new Names();
+    this.steps.length = 0;
+    this.variables.clear();
+  }
+  private given = new Names();
 
   private add(wanted: string, space: Space, like: { readonly dtype: DType; readonly size: number }, more: {
     readonly shape?: readonly number[];
@@ -209,7 +223,8 @@ class Planner {
       this.bytes[space] = roundUp(offset + size * dtype.itemsize, EXPORT_ALIGN);
     }
     const dot = wanted.lastIndexOf("."), layer = dot < 0 ? undefined : wanted.slice(0, dot);
-    this.arrays.push({ name: this.names.take(wanted), layer, space, dtype, size, shape, offset, isWritten, data });
+    const names = space === "input" || space === "output" ? this.given : this.names;
+    this.arrays.push({ name: names.take(wanted), layer, space, dtype, size, shape, offset, isWritten, data });
     return this.arrays.length - 1;
   }
   private whole(array: number): PlanPart {
@@ -226,7 +241,7 @@ class Planner {
     const outputs = call.outputs.map(({ name, tensor, storage }) =>
       this.add(name, "output", storage, { shape: tensor.shape })
     );
-    const targets = new Set(replay.targets);
+    const targets = new Set(this.calls.flatMap((c) => [...c.captured.replay.targets]));
     for (const s of [...replay.held, ...replay.constants]) {
       const base = bufferOf(s)?.base;
       if (base === undefined || this.arrayAt.has(base)) continue;
@@ -394,34 +409,70 @@ class Planner {
   }
 }
 
-/** The plan of a call that was captured. @throws {ExportError} for what has no place outside of this process */
-export async function planExport(action: string, name: string, call: CapturedCall): Promise<ExportPlan> {
-  const planner = new Planner(action, call);
-  const { inputs, outputs } = await planner.nameArrays(), { bySource, after } = planner.sources(inputs, outputs);
-  await planner.addSteps(bySource);
-  const { arrays, kernels, steps, sizes } = planner;
-  const fill = (list: readonly Uint8Array[], numbers: readonly number[]): Map<number, Uint8Array> => {
-    return new Map(numbers.map((n, i) => [n, list[i]]));
-  };
-  const variables = new Map(planner.variables);
-  for (const v of call.variables) if (!variables.has(v.name)) variables.set(v.name, v);
-  return {
-    format: "dinograd plan",
-    version: 1,
-    name,
-    arrays,
-    kernels,
-    steps: [...steps, ...after],
-    variables: [...variables.values()],
-    draws: call.captured.draws,
-    ...sizes,
-    test: {
-      inputs: fill(call.test.inputs, inputs),
-      outputs: fill(call.test.outputs, outputs),
-      counts: new Map(outputs.map((n, i) => [n, call.test.counts[i]])),
-      variables: call.test.variables,
-      counter: call.test.counter,
-      seed: call.test.seed,
+/** A call of a plan: an entry point of its own. */
+export interface PlanEntry {
+  /** What it is called; empty for the only one. */
+  readonly name: string;
+  /** The plan as this entry sees it: arrays that are given to others are not in use. */
+  readonly plan: ExportPlan;
+}
+
+/** The plans of calls that were captured, which share weights and state. @throws {ExportError} for what has no place outside of this process */
+export async function planExports(
+  action: string,
+  name: string,
+  calls: readonly (readonly [entry: string, call: CapturedCall])[],
+): Promise<PlanEntry[]> {
+  const planner = new Planner(action, calls.map(([, call]) => call));
+  const made: {
+    entry: string;
+    own: Set<number>;
+    steps: PlanStep[];
+    more: Pick<ExportPlan, "variables" | "draws" | "test">;
+  }[] = [];
+  for (const [entry, call] of calls) {
+    planner.begin(call);
+    const { inputs, outputs } = await planner.nameArrays();
+    const { bySource, after } = planner.sources(inputs, outputs);
+    await planner.addSteps(bySource);
+    const fill = (list: readonly Uint8Array[], numbers: readonly number[]): Map<number, Uint8Array> => {
+      return new Map(numbers.map((n, i) => [n, list[i]]));
+    };
+    const variables = new Map(planner.variables);
+    for (const v of call.variables) if (!variables.has(v.name)) variables.set(v.name, v);
+    made.push({
+      entry,
+      own: new Set([...inputs, ...outputs]),
+      steps: [...planner.steps, ...after],
+      more: {
+        variables: [...variables.values()],
+        draws: call.captured.draws,
+        test: {
+          inputs: fill(call.test.inputs, inputs),
+          outputs: fill(call.test.outputs, outputs),
+          counts: new Map(outputs.map((n, i) => [n, call.test.counts[i]])),
+          variables: call.test.variables,
+          counter: call.test.counter,
+          seed: call.test.seed,
+        },
+      },
+    });
+  }
+  const { arrays, kernels, sizes } = planner;
+  return made.map(({ entry, own, steps, more }) => ({
+    name: entry,
+    plan: {
+      format: "dinograd plan",
+      version: 1,
+      name,
+      // what others are given has no place in this one
+      arrays: arrays.map((a, n) =>
+        (a.space === "input" || a.space === "output") && !own.has(n) ? { ...a, space: "arena" as const } : a
+      ),
+      kernels,
+      steps,
+      ...sizes,
+      ...more,
     },
-  };
+  }));
 }

@@ -3,8 +3,8 @@
  * recorded call again. Random programs besides, beside the reference.
  */
 import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
-import { Device, type nn, type Tensor, Variable } from "../../mod.ts";
-import { type Exported, exportModel, type ExportOptions } from "../../src/export/export.ts";
+import { Device, nn, state, Tensor, Variable } from "../../mod.ts";
+import { type Exported, exportModel, exportModels, type ExportOptions } from "../../src/export/export.ts";
 import { compilersHere, run } from "./build.ts";
 import { examples, wave } from "./programs.ts";
 
@@ -70,6 +70,81 @@ Deno.test("export to C: a header says what goes in and out", async () => {
     !/^(?:static )?(?!static|const|extern|void|typedef|INLINE)\w+ \w+(?:\[\d*\])?(?: =.*)?;$/m.test(source),
     "no globals",
   );
+});
+
+Deno.test({
+  name: "export to C: several functions share weights and state, and each does its recorded call",
+  ignore: compilers.length === 0,
+  async fn() {
+    const net = new nn.Linear(4, 3), cache = Tensor.zeros([6, 4]).contiguous().realize();
+    const optimizer = new nn.optim.SGD(state.getParameters(net), { lr: 0.1, momentum: 0.9 });
+    const n = new Variable("n", 0, 5), x = wave([1, 4]), many = wave([5, 4]), labels = new Tensor([0, 2, 1, 0, 2]);
+    const made = await exportModels({
+      scores: [net, [x]],
+      best: [(x: Tensor) => net.call(x).argmax(1), [many]],
+      learn: [(x: Tensor, y: Tensor) =>
+        Tensor.train(() => {
+          optimizer.zeroGrad();
+          const loss = net.call(x).crossEntropy(y).backward();
+          optimizer.step();
+          return loss;
+        }), [many, labels]],
+      remember: [(x: Tensor, at: Tensor) => {
+        cache.setAt([[at, at.add(1)]], x);
+        return net.call(cache).sum();
+      }, [x, n.bind(2)]],
+      noise: [(x: Tensor) => x.add(Tensor.rand([1, 4])), [x]],
+    }, { weights: { net, cache }, name: "agent" });
+    const header = made.text("agent.h");
+    assertStringIncludes(header, "void agent_scores(agent_context *context, const float x[4], float y[3]);");
+    assertStringIncludes(header, "void agent_best(agent_context *context, const float x[20], int y[5]);");
+    assertStringIncludes(
+      header,
+      "void agent_learn(agent_context *context, const float x[20], const int y[5], float y_2[1]);",
+    );
+    assertStringIncludes(header, "int agent_remember(agent_context *context, int n, const float x[4], float y[1]);");
+    const kinds = Object.fromEntries(made.plan.arrays.map((a) => [a.name, a.space]));
+    assertEquals([kinds.net_weight, kinds.net_bias, kinds.cache], ["state", "state", "state"]);
+    assertEquals(made.plan.arrays.filter((a) => a.name.startsWith("net_weight")).length, 1);
+    const at = `${folder}/agent`;
+    await made.write(at);
+    for (const { path, isCpp } of compilers) {
+      const flags = [
+        ...isCpp ? ["-x", "c++", "-std=c++17"] : ["-std=c11"],
+        "-O1",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-pedantic",
+      ];
+      await run(path, [...flags, "-DAGENT_EMBED", "-o", "agent_test", "agent_test.c", "agent.c", "-lm"], at);
+      const text = await run(`${at}/agent_test`, [], at);
+      assertMatch(
+        text,
+        /scores_y:[\s\S]*best_y:[\s\S]*learn_y_2:[\s\S]*remember_y:[\s\S]*noise_y:[\s\S]*largest difference/,
+      );
+    }
+    // what one learned, another sees
+    const main =
+      `#include "agent.h"\n#include <stdio.h>\nstatic agent_context c; static float x[20], s[3], l; static int y[5];
+      int main(void) { int i; for (i = 0; i < 20; i++) x[i] = (float)(i % 4); agent_init(&c, agent_weights());
+      for (i = 0; i < 300; i++) agent_learn(&c, x, y, &l); agent_scores(&c, x, s);
+      printf("%d %d", s[0] > s[1] && s[0] > s[2], l < 0.1f); return 0; }\n`;
+    await Deno.writeTextFile(`${at}/loop.c`, main);
+    await run(compilers[0].path, ["-std=c11", "-O1", "-DAGENT_EMBED", "-o", "loop", "loop.c", "agent.c", "-lm"], at);
+    assertEquals(await run(`${at}/loop`, [], at), "1 1");
+  },
+});
+
+Deno.test("export: entry points that are none are refused by name", async () => {
+  const x = wave([2, 3]), f = (x: Tensor) => x.add(1);
+  const error = async (entries: unknown, options = {}) =>
+    (await assertRejects(() => exportModels(entries as Parameters<typeof exportModels>[0], options)) as Error).message;
+  assertMatch(await error({}), /entries are functions with their arguments by name/);
+  assertMatch(await error({ init: [f, [x]] }), /an entry cannot be called "init"/);
+  assertMatch(await error({ "a b": [f, [x]] }), /an entry cannot be called "a b"/);
+  assertMatch(await error({ a: f }), /a must be \[f, args\], not a function/);
+  assertMatch(await error({ a: [f, [x]] }, { target: "wasm" }), /one program in C alone, not "wasm"/);
 });
 
 Deno.test({
