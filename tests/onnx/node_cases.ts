@@ -92,7 +92,10 @@ const REASONS: readonly (readonly [RegExp, string])[] = [
   [/^bernoulli/, "it expects the numbers that NumPy drew; ours are others, of the same distribution"],
   [/^training_dropout(?!_zero)/, "it expects the mask that NumPy drew; ours is another, of the same distribution"],
   [/^dft_inverse/, "it expects 1.9e-7 where the exact result, ours, is 0; onnx allows 1e-7"],
-  [/^image_decoder/, "codecs of pictures are none of tensors: decode with the platform's, and give pixels"],
+  [
+    /^image_decoder_decode_(jpeg|webp)/,
+    "PNG, BMP, TIFF and PNM are decoded: others by the platform's codecs, before the model",
+  ],
 ];
 /** Why a case fails that does. */
 export function reasonOf(name: string): string | undefined {

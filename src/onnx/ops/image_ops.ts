@@ -4,12 +4,14 @@
  *
  * @module
  */
+import type { DeviceName } from "../../device/device.ts";
 import { prod } from "../../helpers/math.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import { type Call, op, type OpRow, type Result } from "../values/node_call.ts";
-import { knownValue } from "../values/value.ts";
-import { INT64 } from "../wire/element_types.ts";
+import { knownValue, valueOf } from "../values/value.ts";
+import { INT64, UINT8 } from "../wire/element_types.ts";
 import { placesOn } from "./index_ops.ts";
+import { decodePicture } from "./special/picture_codecs.ts";
 
 /** How one axis is resized: `taps` elements make up each, at `at[k][i]` with weight `weight[k][i]`. */
 interface Taps {
@@ -300,8 +302,26 @@ function nonMaxSuppression(c: Call): Result {
   return knownValue(INT64, [found.length / 3, 3], found);
 }
 
+/** A picture of the host as [height, width, channels]. */
+function imageDecoder(c: Call): Result {
+  const format = c.text("pixel_format", "RGB");
+  const { width, height, rgb } = decodePicture(Uint8Array.from(c.numbers(0)), (reason) => c.fail(reason));
+  const isGray = format === "Grayscale";
+  if (!isGray && format !== "RGB" && format !== "BGR") throw c.fail(`its pixel_format is "${format}"`);
+  const out = isGray ? new Uint8Array(width * height) : rgb;
+  for (let i = 0; i < width * height; i++) {
+    const [r, g, b] = rgb.subarray(3 * i, 3 * i + 3);
+    // the weights of ITU-R 601
+    if (isGray) out[i] = Math.round(0.299 * r + 0.587 * g + 0.114 * b);
+    else if (format === "BGR") [out[3 * i], out[3 * i + 2]] = [b, r];
+  }
+  const t = new Tensor(out, { device: c.device as DeviceName });
+  return valueOf(t.reshape([height, width, isGray ? 1 : 3]), UINT8);
+}
+
 /** The rows of this family. */
 export const IMAGES: readonly OpRow[] = [
+  op("ImageDecoder", imageDecoder, [0], 20),
   op("Resize", resize, [1, 2, 3]),
   op("Upsample", upsample, [1]),
   op("GridSample", gridSample),
