@@ -28,16 +28,17 @@ export const LAUNCHERS: readonly Launcher[] = [
   { name: "MPICH", command: mpich && [mpich] },
 ].map(({ name, command }) => ({ name: name as Launcher["name"], command: command || undefined }));
 
-/** Runs a program of the project in `ranks` processes, for 60 s at most; `timeout` then ends them with code 124. */
+/** Runs a program of the project in `ranks` processes, for `seconds` at most; `timeout` then ends them with code 124. */
 export function runRanks(
   { command }: Launcher,
   ranks: number,
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
+  seconds = 60,
 ): Promise<Outcome> {
   const root = { OMPI_ALLOW_RUN_AS_ROOT: "1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: "1" };
   const deno = [Deno.execPath(), "run", "-A", "--no-check", ...args];
-  return runCommand("timeout", ["-k", "2", "60", ...command!, "-n", String(ranks), ...deno], {
+  return runCommand("timeout", ["-k", "2", String(seconds), ...command!, "-n", String(ranks), ...deno], {
     env: { THREADS: "1", ...root, ...env },
   });
 }
