@@ -5,43 +5,34 @@
  * @module
  */
 import { defaultDevice } from "../device/device.ts";
-import { type DType, type DTypeLike, dtypes, toDType } from "../dtype/dtype.ts";
+import { type DType, type DTypeLike, dtypes } from "../dtype/dtype.ts";
 import { defaultFloat } from "../dtype/promotion.ts";
 import type { ExecItem } from "../engine/front/runners.ts";
 import { scheduleItems } from "../engine/front/engine.ts";
 import { cutsGradients, envNumber, setEnv, withContext } from "../helpers/env.ts";
 import { ArgumentError, DTypeError, FormatError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
-import {
-  checkBoolean,
-  checkFunction,
-  checkInteger,
-  checkOptions,
-  describe,
-  describeList,
-  isPlain,
-} from "../helpers/options.ts";
+import { checkBoolean, checkFunction, checkInteger, checkOptions, describe, describeList } from "../helpers/options.ts";
 import { broadcastTo, reshape } from "../uop/core/build_movement.ts";
 import { Ops } from "../uop/core/ops.ts";
 import { deviceOf } from "../uop/core/shape.ts";
 import { constant, UOp, uop } from "../uop/core/uop.ts";
-import { fromParts } from "../uop/graph/complex.ts";
 import { isMemory, shown } from "../uop/graph/writes.ts";
-import { CustomTensor } from "./custom_kernel.ts";
-import { BackwardTensor } from "./gradients/backward.ts";
-import { CallTensor } from "./gradients/call.ts";
+import { FAMILIES, type Families } from "./families.ts";
 import { type Axes, checkShape } from "./handle/axes.ts";
 import { checkTensor, isTensor, markWeak, type NestedArray, type Operand, TensorBase } from "./handle/base.ts";
 import {
   arangeNode,
   arangeSized,
   blobNode,
+  chosenDType,
   dataNode,
   emptyNode,
   eyeNode,
   fullNode,
   linspaceNode,
   linspaceSized,
+  optionsLast,
   placed,
   TENSOR_OPTIONS,
   type TensorData,
@@ -49,31 +40,14 @@ import {
 } from "./handle/creation.ts";
 import { type Dim, hasVariable, type Shape, shaped } from "./handle/dims.ts";
 import { bundleOf, type MimeBundle, textOf } from "./handle/display.ts";
-import { GatherTensor } from "./index/gather.ts";
-import { IndexingTensor } from "./index/indexing.ts";
-import { DistinctTensor } from "./index/distinct.ts";
-import { PlaceTensor } from "./index/places.ts";
-import { ScanTensor } from "./index/scan.ts";
-import { SortTensor } from "./index/sort.ts";
-import { StatisticsTensor } from "./index/statistics.ts";
-import { InPlaceTensor } from "./inplace.ts";
-import { ConvTensor } from "./math/conv.ts";
-import { CriterionTensor } from "./math/criteria.ts";
-import { DecompositionTensor } from "./math/decompositions.ts";
-import { FourierTensor } from "./math/fourier.ts";
 import { LinalgTensor } from "./math/linalg.ts";
-import { LossTensor } from "./math/loss.ts";
-import { NormTensor } from "./math/norms.ts";
-import { ProductTensor } from "./math/products.ts";
-import { ResampleTensor } from "./math/resample.ts";
-import { SpectrogramTensor } from "./math/spectrogram.ts";
-import { SystemTensor } from "./math/systems.ts";
 import type { ComplexValue, TypedArray } from "./nodes/host.ts";
 import {
   drawBetween,
   drawBits,
   drawNormal,
   drawUniform,
+  ofParts,
   randomBitsNode,
   type RngState,
   rngState,
@@ -81,17 +55,8 @@ import {
   setSeed,
 } from "./nodes/random.ts";
 import { castNode, inferDType, scalarConst } from "./nodes/scalars.ts";
-import { ActivationTensor } from "./ops/activation.ts";
 import { ArrangeTensor } from "./ops/arrange.ts";
-import { ComplexTensor } from "./ops/complex_parts.ts";
-import { ElementwiseTensor } from "./ops/elementwise.ts";
-import { FunctionTensor } from "./ops/functions.ts";
-import { JoinTensor } from "./ops/join.ts";
-import { MovementTensor } from "./ops/movement.ts";
-import { ReduceTensor } from "./ops/reduce.ts";
-import { SpecialTensor } from "./ops/special.ts";
-import { holdMemory, RealizeTensor } from "./realize.ts";
-import { ShardTensor } from "./shard.ts";
+import { holdMemory } from "./realize.ts";
 
 /** Options of {@linkcode Tensor.rand}. */
 export interface RandOptions extends TensorOptions {
@@ -101,57 +66,8 @@ export interface RandOptions extends TensorOptions {
 
 const LIKE = TENSOR_OPTIONS;
 
-/** What a tensor can compute: no family stands above another, and no two have a method of one name. */
-export const FAMILIES: readonly { readonly prototype: TensorBase }[] = [
-  ActivationTensor,
-  ArrangeTensor,
-  BackwardTensor,
-  CallTensor,
-  ComplexTensor,
-  ConvTensor,
-  CriterionTensor,
-  CustomTensor,
-  DecompositionTensor,
-  DistinctTensor,
-  ElementwiseTensor,
-  FourierTensor,
-  FunctionTensor,
-  GatherTensor,
-  IndexingTensor,
-  InPlaceTensor,
-  JoinTensor,
-  LinalgTensor,
-  LossTensor,
-  MovementTensor,
-  NormTensor,
-  PlaceTensor,
-  ProductTensor,
-  RealizeTensor,
-  ReduceTensor,
-  ResampleTensor,
-  ScanTensor,
-  ShardTensor,
-  SortTensor,
-  SpecialTensor,
-  SpectrogramTensor,
-  StatisticsTensor,
-  SystemTensor,
-];
-
-/** All of them: those that no other is written in, and what they are written in. */
-export interface Tensor
-  extends
-    ArrangeTensor,
-    BackwardTensor,
-    ComplexTensor,
-    CustomTensor,
-    DistinctTensor,
-    FourierTensor,
-    InPlaceTensor,
-    ResampleTensor,
-    ShardTensor,
-    SpectrogramTensor,
-    SystemTensor {}
+/** All that it can compute. */
+export interface Tensor extends Families {}
 
 /**
  * A multi-dimensional array that is computed when it is needed.
@@ -229,24 +145,24 @@ export class Tensor extends TensorBase {
     options: TensorOptions = {},
   ): Tensor {
     const own = () => fillValue instanceof TensorBase ? fillValue.dtype : inferDType([fillValue]);
-    const dtype = chosen("fill a tensor", options) ?? (options.requiresGrad ? defaultFloat() : own());
+    const dtype = chosenDType("fill a tensor", options) ?? (options.requiresGrad ? defaultFloat() : own());
     const made = make(shaped("fill a tensor", shape, (sizes) => fullNode(sizes, fillValue, dtype)), options);
     if (typeof fillValue === "number" && options.dtype === undefined) markWeak(made);
     return made;
   }
   /** Zeros. Dtype float32. @throws {ShapeError} */
   static zeros(shape: Shape, options: TensorOptions = {}): Tensor {
-    const dtype = chosen("make zeros", options) ?? defaultFloat();
+    const dtype = chosenDType("make zeros", options) ?? defaultFloat();
     return make(shaped("make zeros", shape, (sizes) => fullNode(sizes, 0, dtype)), options);
   }
   /** Ones. Dtype float32. @throws {ShapeError} */
   static ones(shape: Shape, options: TensorOptions = {}): Tensor {
-    const dtype = chosen("make ones", options) ?? defaultFloat();
+    const dtype = chosenDType("make ones", options) ?? defaultFloat();
     return make(shaped("make ones", shape, (sizes) => fullNode(sizes, 1, dtype)), options);
   }
   /** Memory that nothing has written. @throws {ShapeError} */
   static empty(shape: Shape, options: TensorOptions = {}): Tensor {
-    const dtype = chosen("make an empty tensor", options) ?? defaultFloat();
+    const dtype = chosenDType("make an empty tensor", options) ?? defaultFloat();
     const node = shaped("make an empty tensor", shape, (sizes) => emptyNode(sizes, dtype, options.device));
     return make(node, options);
   }
@@ -297,7 +213,7 @@ export class Tensor extends TensorBase {
   static arange(start: Dim, stop: Dim, options: TensorOptions): Tensor;
   static arange(start: Dim, ...rest: readonly (Dim | TensorOptions | undefined)[]): Tensor {
     const [[stop, step = 1], options] = optionsLast("make an arange", rest, 2);
-    const dtype = chosen("make an arange", options);
+    const dtype = chosenDType("make an arange", options);
     if (start instanceof TensorBase || stop instanceof TensorBase || step instanceof TensorBase) {
       return make(arangeSized(stop === undefined ? 0 : start, stop ?? start, step, dtype), options);
     }
@@ -305,7 +221,7 @@ export class Tensor extends TensorBase {
   }
   /** `steps` values from start to stop, both included. @throws {ArgumentError} for negative `steps` */
   static linspace(start: number, stop: number, steps: Dim, options: TensorOptions = {}): Tensor {
-    const dtype = chosen("make a linspace", options) ?? defaultFloat();
+    const dtype = chosenDType("make a linspace", options) ?? defaultFloat();
     if (steps instanceof TensorBase) return make(linspaceSized(start, stop, steps, dtype), options);
     return make(linspaceNode(start, stop, steps, dtype), options);
   }
@@ -315,7 +231,7 @@ export class Tensor extends TensorBase {
   static eye(n: Dim, options: TensorOptions): Tensor;
   static eye(n: Dim, ...rest: readonly (Dim | TensorOptions | undefined)[]): Tensor {
     const [[m = n], options] = optionsLast("make an identity matrix", rest, 1);
-    const dtype = chosen("make an identity matrix", options) ?? defaultFloat();
+    const dtype = chosenDType("make an identity matrix", options) ?? defaultFloat();
     if (!hasVariable([n, m])) return make(eyeNode(n as number, m as number, dtype), options);
     return make(shaped("make an identity matrix", [n, m], ([rows, columns]) => eyeNode(rows, columns, dtype)), options);
   }
@@ -389,13 +305,13 @@ export class Tensor extends TensorBase {
   static rand(shape: Shape, options: RandOptions = {}): Tensor {
     checkOptions("draw random numbers", options, [...TENSOR_OPTIONS, "contiguous"]);
     const { contiguous = true, ...rest } = options;
-    const dtype = chosen("draw random numbers", rest) ?? defaultFloat();
+    const dtype = chosenDType("draw random numbers", rest) ?? defaultFloat();
     const draw = (sizes: readonly number[]): UOp => ofParts(dtype, (d) => drawUniform(sizes, d));
     return drawn(shaped("draw random numbers", shape, draw), rest, contiguous);
   }
   /** Standard normal; complex numbers have parts of variance 1/2. @throws {DTypeError} unless the dtype is a float */
   static randn(shape: Shape, options: TensorOptions = {}): Tensor {
-    const dtype = chosen("draw normal numbers", options) ?? defaultFloat();
+    const dtype = chosenDType("draw normal numbers", options) ?? defaultFloat();
     const draw = (sizes: readonly number[]): UOp => {
       const made = ofParts(dtype, (d) => drawNormal(sizes, d));
       return dtype.isComplex ? made.mul(scalarConst(Math.SQRT1_2, dtype)) : made;
@@ -414,7 +330,7 @@ export class Tensor extends TensorBase {
     const action = "draw random integers";
     checkOptions(action, options, [...TENSOR_OPTIONS, "low", "high"]);
     const { low = 0, high = 10, ...rest } = options;
-    const dtype = chosen(action, rest) ?? dtypes.int32;
+    const dtype = chosenDType(action, rest) ?? dtypes.int32;
     if (!dtype.isInt) throw new DTypeError(`${action} of dtype`, { dtypes: [dtype], reason: "it must be an integer" });
     if (!Number.isSafeInteger(low) || !Number.isSafeInteger(high) || low >= high || high - low > 2 ** 32) {
       throw new ArgumentError(action, {
@@ -437,7 +353,7 @@ export class Tensor extends TensorBase {
     checkOptions("draw normal numbers", options, [...TENSOR_OPTIONS, "mean", "std"]);
     const { mean = 0, std = 1, ...rest } = options;
     if (!(std >= 0)) throw new ArgumentError("draw normal numbers", { reason: `std must be at least 0, not ${std}` });
-    const dtype = chosen("draw normal numbers", rest) ?? defaultFloat();
+    const dtype = chosenDType("draw normal numbers", rest) ?? defaultFloat();
     const u = shaped("draw normal numbers", shape, (sizes) => drawNormal(sizes, dtype));
     return drawn(u.mul(scalarConst(std, dtype)).add(scalarConst(mean, dtype)), rest);
   }
@@ -451,7 +367,7 @@ export class Tensor extends TensorBase {
     if (!(low < high)) {
       throw new ArgumentError("draw uniform numbers", { reason: `low must be below high, not ${low} and ${high}` });
     }
-    const dtype = chosen("draw uniform numbers", rest) ?? defaultFloat();
+    const dtype = chosenDType("draw uniform numbers", rest) ?? defaultFloat();
     const wide = dtype.isFloat ? dtype : dtypes.float32;
     const u = shaped("draw uniform numbers", shape, (sizes) => drawBetween(sizes, low, high, wide));
     return drawn(castNode(u, dtype), rest);
@@ -483,7 +399,7 @@ export class Tensor extends TensorBase {
   /** The integers below n in random order; int32. */
   static randperm(n: Dim, options: TensorOptions = {}): Tensor {
     if (!isTensor(n)) checkInteger("draw a permutation", "n", n, 0);
-    const dtype = chosen("draw a permutation", options) ?? dtypes.int32;
+    const dtype = chosenDType("draw a permutation", options) ?? dtypes.int32;
     const keys = shaped("draw a permutation", n, (sizes) => drawUniform(sizes, dtypes.float32));
     return make(castNode(new Tensor(keys).argsort(0).uop, dtype), options);
   }
@@ -658,32 +574,6 @@ export function schedule(tensors: readonly Tensor[]): ExecItem[] {
   return scheduleItems(several("schedule", tensors).map((t) => t.uop));
 }
 
-/** Up to `most` sizes or bounds, and the options behind them. @throws {ArgumentError} for what follows the options */
-function optionsLast(
-  action: string,
-  rest: readonly (Dim | TensorOptions | undefined)[],
-  most: number,
-): [(Dim | undefined)[], TensorOptions] {
-  const first = rest.findIndex(isPlain), at = first < 0 ? most : Math.min(first, most);
-  const more = rest.slice(at + 1).find((x) => x !== undefined);
-  if (more !== undefined) {
-    throw new ArgumentError(action, { reason: `nothing follows its options, not ${describe(more)}` });
-  }
-  const { [at]: options = {} } = rest;
-  return [rest.slice(0, at) as (Dim | undefined)[], options as TensorOptions];
-}
-
-/** The dtype asked for, after checking the options. */
-function chosen(action: string, options: TensorOptions): DType | undefined {
-  if (typeof options === "number") {
-    throw new ArgumentError(action, {
-      reason: `sizes are one array, as in [2, 3]; after it comes an object of options, not ${options}`,
-    });
-  }
-  checkOptions(action, options, TENSOR_OPTIONS);
-  return options.dtype === undefined ? undefined : toDType(options.dtype as DTypeLike);
-}
-
 function make(u: UOp, options: TensorOptions): Tensor {
   const t = new Tensor(placed(u, options.device));
   if (isMemory(shown(t.uop).base)) holdMemory(t);
@@ -695,11 +585,6 @@ function make(u: UOp, options: TensorOptions): Tensor {
 function drawn(u: UOp, options: TensorOptions, contiguous = true): Tensor {
   const own = contiguous && !options.requiresGrad ? uop(Ops.CONTIGUOUS, u.dtype, [u]) : u;
   return make(own, options);
-}
-
-/** A draw of a dtype, or, of complex numbers, one of each part. */
-function ofParts(dtype: DType, draw: (dtype: DType) => UOp): UOp {
-  return dtype.isComplex ? fromParts([draw(dtype.real), draw(dtype.real)]) : draw(dtype);
 }
 
 function scaledDraw(shape: readonly number[], bound: number, options: TensorOptions): Tensor {

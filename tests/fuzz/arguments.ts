@@ -16,7 +16,7 @@ import { parseArgs } from "@std/cli/parse-args";
 import * as dinograd from "../../mod.ts";
 import { Device, Tensor } from "../../mod.ts";
 import { liveLeaves } from "../../src/tensor/gradients/origins.ts";
-import { FAMILIES } from "../../src/tensor/tensor.ts";
+import { FAMILIES } from "../../src/tensor/families.ts";
 import { METHODS, STATICS } from "./parts/argument_calls.ts";
 import type { Call } from "./parts/argument_makers.ts";
 import { CLASSES, FUNCTIONS, LEFT_OUT, MEMBERS, SETTERS } from "./parts/argument_calls_more.ts";

@@ -6,7 +6,8 @@ import { ACTIVATIONS, PARAMETRIC } from "../../src/tensor/ops/activation.ts";
 import { BINARY, CASTS, UNARY } from "../../src/tensor/ops/elementwise.ts";
 import { FUNCTIONS } from "../../src/tensor/ops/functions.ts";
 import { REDUCTIONS } from "../../src/tensor/ops/reduce.ts";
-import { FAMILIES, Tensor } from "../../src/tensor/tensor.ts";
+import { FAMILIES } from "../../src/tensor/families.ts";
+import { Tensor } from "../../src/tensor/tensor.ts";
 
 Deno.test("tensor: families stand on the handle alone", () => {
   for (const { prototype } of [Tensor, ...FAMILIES]) {

@@ -29,7 +29,8 @@ import {
 } from "../lanes.ts";
 import type { Capabilities, LinearProgram } from "../renderer.ts";
 import { elementsOf, type TensorCore } from "../tensor_core_table.ts";
-import { C_LANGUAGE, cudaNames, floatLiteral, integerLiteral } from "./c.ts";
+import { C_LANGUAGE } from "./c.ts";
+import { cudaNames, floatLiteral, integerLiteral } from "./c_types.ts";
 import {
   type CAddress,
   type CLanguage,

@@ -12,7 +12,7 @@ import { defaultFloat, defaultInt, holdsWhole, promoteAll } from "../../dtype/pr
 import { wantsLines } from "../../helpers/env.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
-import { checkInteger, checkValue, describe, isPlain } from "../../helpers/options.ts";
+import { checkInteger, checkOptions, checkValue, describe, isPlain } from "../../helpers/options.ts";
 import { Site } from "../../helpers/stack.ts";
 import { vmax, vmin } from "../../uop/algebra/bounds.ts";
 import { simplifySize } from "../../uop/algebra/sizes.ts";
@@ -397,4 +397,30 @@ export function eyeNode(n: number, m: number, dtype: DType): UOp {
   if (n === 0 || m === 0) return broadcastTo(scalarConst(0, dtype), shape);
   const same = eqNode(broadcastTo(iotaAlong(n, 0, 2), shape), broadcastTo(iotaAlong(m, 1, 2), shape));
   return castNode(same, dtype);
+}
+
+/** Up to `most` sizes or bounds, and the options behind them. @throws {ArgumentError} for what follows the options */
+export function optionsLast(
+  action: string,
+  rest: readonly (Dim | TensorOptions | undefined)[],
+  most: number,
+): [(Dim | undefined)[], TensorOptions] {
+  const first = rest.findIndex(isPlain), at = first < 0 ? most : Math.min(first, most);
+  const more = rest.slice(at + 1).find((x) => x !== undefined);
+  if (more !== undefined) {
+    throw new ArgumentError(action, { reason: `nothing follows its options, not ${describe(more)}` });
+  }
+  const { [at]: options = {} } = rest;
+  return [rest.slice(0, at) as (Dim | undefined)[], options as TensorOptions];
+}
+
+/** The dtype asked for, after checking the options. */
+export function chosenDType(action: string, options: TensorOptions): DType | undefined {
+  if (typeof options === "number") {
+    throw new ArgumentError(action, {
+      reason: `sizes are one array, as in [2, 3]; after it comes an object of options, not ${options}`,
+    });
+  }
+  checkOptions(action, options, TENSOR_OPTIONS);
+  return options.dtype === undefined ? undefined : toDType(options.dtype as DTypeLike);
 }

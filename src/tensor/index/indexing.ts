@@ -6,7 +6,7 @@
  */
 import { type DTypeName, dtypes } from "../../dtype/dtype.ts";
 import { ArgumentError, DTypeError, IndexError, ShapeError, shapeText } from "../../helpers/errors.ts";
-import { prod, rangeOf, sameArray, stridesOf } from "../../helpers/math.ts";
+import { prod, rangeOf, stridesOf } from "../../helpers/math.ts";
 import { checkInteger, checkOptions, checkScalar } from "../../helpers/options.ts";
 import { SkewArg } from "../../uop/core/args.ts";
 import { broadcastTo, expand, flip, pad, permute, reshape, shrink, unskew } from "../../uop/core/build_movement.ts";
@@ -26,8 +26,9 @@ import { lookUp, sorts } from "../nodes/segments.ts";
 import { flatPositions, gatherNode, hostValues, indexNode, selectNode } from "../nodes/select.ts";
 import type { JoinTensor } from "../ops/join.ts";
 import type { ReduceTensor } from "../ops/reduce.ts";
+import { parseIndices, type Plan } from "./index_plan.ts";
 import type { ScanTensor } from "./scan.ts";
-import { adjoint, cutVariables, describeIndex, type Index } from "./symbolic_index.ts";
+import { adjoint, cutVariables, type Index } from "./symbolic_index.ts";
 
 type Pair = readonly [number, number];
 
@@ -39,126 +40,6 @@ export interface SizeOptions {
   readonly size?: number;
   /** What stands where there are fewer than `size`. Default 0. */
   readonly fillValue?: number | boolean;
-}
-
-/** What is kept of one axis: positions start, start + step, ..., `count` of them, maybe backward. */
-interface Cut {
-  readonly start: number;
-  readonly count: number;
-  readonly step: number;
-  readonly backward: boolean;
-}
-
-/** Indices understood: a cut for each axis, the shape after dropping and adding axes, and the tensors among them. */
-interface Plan {
-  readonly cuts: readonly Cut[];
-  /** Shape of the basic view. */
-  readonly shape: readonly number[];
-  /** Index tensors (or masks), by axis of that shape. */
-  readonly tensors: readonly { readonly axis: number; readonly index: TensorBase }[];
-}
-
-function cutSlice(action: string, slice: readonly unknown[], n: number, axis: number): Cut {
-  const ok = slice.length >= 1 && slice.length <= 3 &&
-    slice.every((x) => x === null || x === undefined || Number.isInteger(x));
-  if (!ok) {
-    throw new IndexError(action, {
-      axis,
-      reason: `${describeIndex(slice)} is no slice [start, stop] or [start, stop, step] of integers and null; ` +
-        "pass lists of positions as an integer tensor",
-    });
-  }
-  const [start, stop, by] = slice as (number | null | undefined)[];
-  const step = by ?? 1;
-  if (step === 0) throw new IndexError(action, { axis, reason: `the step of ${describeIndex(slice)} is 0` });
-  const clamp = (x: number, low: number, high: number) => Math.min(Math.max(x < 0 ? x + n : x, low), high);
-  if (step > 0) {
-    const from = clamp(start ?? 0, 0, n), to = clamp(stop ?? n, 0, n);
-    return { start: from, count: Math.max(0, Math.ceil((to - from) / step)), step, backward: false };
-  }
-  const from = start === null || start === undefined ? n - 1 : clamp(start, -1, n - 1);
-  const to = stop === null || stop === undefined ? -1 : clamp(stop, -1, n - 1);
-  const count = Math.max(0, Math.ceil((from - to) / -step));
-  return { start: count === 0 ? 0 : from + (count - 1) * step, count, step: -step, backward: true };
-}
-
-/** How to read what a mask from `axis` on chooses of a tensor of this shape. */
-function chosenBy(mask: TensorBase, axis: number, shape: readonly number[]): string {
-  if (mask.ndim === 0 || mask.ndim >= shape.length) return "`await t.maskedSelect(m)`";
-  const read = (places: readonly string[]) =>
-    `\`t.at(${[...new Array<string>(axis).fill('":"'), ...places].join(", ")})\``;
-  if (mask.ndim === 1) return read(["(await m.nonzero()).flatten()"]);
-  return `${read(rangeOf(mask.ndim).map((i) => `p.at(":", ${i})`))} with \`p = await m.nonzero()\``;
-}
-
-function parse(action: string, indices: readonly unknown[], shape: readonly number[], masks: boolean): Plan {
-  let used = 0, dots = 0;
-  for (const x of indices) {
-    if (x === "...") dots++;
-    else if (x instanceof TensorBase) used += x.dtype.isBool && masks ? Math.max(x.ndim, 1) : 1;
-    else if (x !== null) used++;
-  }
-  if (dots > 1) throw new IndexError(action, { reason: `only one "..." may be given` });
-  if (used > shape.length) {
-    throw new IndexError(action, { reason: `${used} indices for a tensor of shape [${shape.join(", ")}]` });
-  }
-  const cuts: Cut[] = [], out: number[] = [], tensors: { axis: number; index: TensorBase }[] = [];
-  const whole = (n: number): Cut => ({ start: 0, count: n, step: 1, backward: false });
-  const keep = (count: number) => {
-    for (let i = 0; i < count; i++) {
-      const n = shape[cuts.length];
-      cuts.push(whole(n));
-      out.push(n);
-    }
-  };
-  for (const x of dots === 0 ? [...indices, "..."] : indices) {
-    const axis = cuts.length, n = shape[axis];
-    if (x === null) out.push(1);
-    else if (x === "...") keep(shape.length - used);
-    else if (x === ":") keep(1);
-    else if (typeof x === "number" || typeof x === "bigint") {
-      const i = Number(x);
-      if (!Number.isInteger(i) || i < -n || i >= n) {
-        throw new IndexError(action, {
-          axis,
-          reason: Number.isInteger(i) ? `index ${i} is out of range for axis ${axis} of size ${n}` : `${i} is no index`,
-        });
-      }
-      cuts.push({ start: i < 0 ? i + n : i, count: 1, step: 1, backward: false });
-    } else if (x instanceof TensorBase) {
-      if (x.dtype.isBool) {
-        if (!masks) {
-          throw new IndexError(action, {
-            axis,
-            reason: `a boolean tensor selects a number of elements that is not known yet; use ${
-              chosenBy(x, axis, shape)
-            }`,
-          });
-        }
-        const part = shape.slice(axis, axis + x.ndim);
-        if (x.ndim === 0 || !sameArray(x.shape, part)) {
-          throw new IndexError(action, {
-            axis,
-            reason: `a mask of shape [${x.shape.join(", ")}] does not fit axes of sizes [${part.join(", ")}]`,
-          });
-        }
-      } else if (!x.dtype.isInt) {
-        throw new IndexError(action, { axis, reason: `an index tensor must have an integer dtype, not ${x.dtype}` });
-      }
-      tensors.push({ axis: out.length, index: x });
-      keep(x.dtype.isBool ? x.ndim : 1);
-    } else if (Array.isArray(x)) {
-      const cut = cutSlice(action, x, n, axis);
-      cuts.push(cut);
-      out.push(cut.count);
-    } else {
-      throw new IndexError(action, {
-        axis,
-        reason: `${describeIndex(x)} is no index; use a number, null, "...", ":", a slice or an integer tensor`,
-      });
-    }
-  }
-  return { cuts, shape: out, tensors };
 }
 
 /** The basic view of `x` that a plan describes, by movement. */
@@ -318,7 +199,7 @@ export abstract class IndexingTensor extends TensorBase {
     index = this.withTensors(index);
     const cut = cutVariables("index", this.uop, index);
     if (cut !== undefined) return this.wrapView(cut.u).at(...cut.rest);
-    const plan = parse("index", index, this.shape, false);
+    const plan = parseIndices("index", index, this.shape, false);
     for (const t of plan.tensors) checkSameDevice("index", this.uop, t.index.uop);
     const view = viewNode(this.uop, plan);
     if (plan.tensors.length === 0) return this.wrapView(view);
@@ -389,7 +270,7 @@ export abstract class IndexingTensor extends TensorBase {
     const shape = this.shape, hasMemory = this.refresh();
     const cut = cutVariables(action, this.uop, index);
     if (cut !== undefined) return this.setWindow(cut.u, cut.rest, value, hasMemory);
-    const plan = parse(action, index, shape, true);
+    const plan = parseIndices(action, index, shape, true);
     for (const t of plan.tensors) checkSameDevice(action, this.uop, t.index.uop);
     const given = this.written(value, action);
     const fit = (target: readonly number[]): UOp => fitted(action, given, target);
@@ -414,7 +295,7 @@ export abstract class IndexingTensor extends TensorBase {
 
   /** Writes `value` to a view of a window of this. */
   private setWindow(window: UOp, index: readonly Index[], value: Operand, hasMemory: boolean): this {
-    const action = "setAt", plan = parse(action, index, shapeOf(window), true), view = viewNode(window, plan);
+    const action = "setAt", plan = parseIndices(action, index, shapeOf(window), true), view = viewNode(window, plan);
     if (plan.tensors.length > 0) { // what is written there is selected, and written as a whole
       const part = this.wrap(uop(Ops.CONTIGUOUS, window.dtype, [window])).setAt(index, value);
       return this.setWindow(window, [], part, hasMemory);

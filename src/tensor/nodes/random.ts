@@ -16,6 +16,7 @@ import { describe } from "../../helpers/options.ts";
 import { reshape } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { constant, iota, type UOp, uop, variable } from "../../uop/core/uop.ts";
+import { fromParts } from "../../uop/graph/complex.ts";
 import type { HostArray } from "./host.ts";
 import { logNode, scale, shift } from "./numeric.ts";
 
@@ -255,4 +256,9 @@ export function drawNormal(shape: readonly number[], dtype: DType): UOp {
   const angle = drawUniform(shape, wide), u = drawUniform(shape, wide);
   const radius = scale(logNode(shift(scale(u, -1), 1)), -2).sqrt();
   return scale(angle, 2 * Math.PI).cos().mul(radius).cast(dtype);
+}
+
+/** A draw of a dtype, or, of complex numbers, one of each part. */
+export function ofParts(dtype: DType, draw: (dtype: DType) => UOp): UOp {
+  return dtype.isComplex ? fromParts([draw(dtype.real), draw(dtype.real)]) : draw(dtype);
 }
