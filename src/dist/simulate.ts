@@ -191,7 +191,7 @@ function checkMachine(options: SimulateOptions, axes: Readonly<Record<string, nu
  *   const x = Tensor.ones([8000, 1024]).shard(mesh, ["data", null]).realize();
  *   return () => Tensor.realize([model.call(x).square().sum().backward(), model.weight.grad!]);
  * });
- * console.log(step.collectives, step.timeMs > step.overlappedMs - 1e-9); // 1 true
+ * console.log(step.collectives, step.timeMs > step.overlappedMs - 1e-9); // 2 true
  * ```
  * @throws {ArgumentError} for a machine that is none, and among processes that were started together
  */

@@ -297,7 +297,7 @@ async function versionOf(engine: string): Promise<string | undefined> {
 
 /** What pages may load at once at most, gzipped: of an entry, and of programs of one operation and of all layers. */
 const MAX_GZIPPED = {
-  "dinograd.browser.js": 406e3,
+  "dinograd.browser.js": 409e3,
   "dinograd.core.js": 204e3,
   "dinograd.core-node.js": 236e3,
   "one.mjs": 336e3,
