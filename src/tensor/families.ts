@@ -76,8 +76,8 @@ export const FAMILIES: readonly { readonly prototype: TensorBase }[] = [
   SystemTensor,
 ];
 
-/** All of them: those that no other is written in, and what they are written in. */
-export interface Families
+/** All methods of a tensor, by the families that they are written in. */
+export interface TensorFamilies
   extends
     ArrangeTensor,
     BackwardTensor,

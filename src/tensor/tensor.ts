@@ -18,7 +18,7 @@ import { Ops } from "../uop/core/ops.ts";
 import { deviceOf } from "../uop/core/shape.ts";
 import { constant, UOp, uop } from "../uop/core/uop.ts";
 import { isMemory, shown } from "../uop/graph/writes.ts";
-import { FAMILIES, type Families } from "./families.ts";
+import { FAMILIES, type TensorFamilies } from "./families.ts";
 import { type Axes, checkShape } from "./handle/axes.ts";
 import { checkTensor, isTensor, markWeak, type NestedArray, type Operand, TensorBase } from "./handle/base.ts";
 import {
@@ -67,7 +67,7 @@ export interface RandOptions extends TensorOptions {
 const LIKE = TENSOR_OPTIONS;
 
 /** All that it can compute. */
-export interface Tensor extends Families {}
+export interface Tensor extends TensorFamilies {}
 
 /**
  * A multi-dimensional array that is computed when it is needed.

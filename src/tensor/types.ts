@@ -68,6 +68,7 @@ export type { AddedOptions, ProductTensor } from "./math/products.ts";
 export type { CriterionTensor, CtcOptions } from "./math/criteria.ts";
 export type { CrossEntropyOptions, LossOptions, LossTensor, Reduction } from "./math/loss.ts";
 export type { MovementTensor, PadOptions } from "./ops/movement.ts";
+export type { TensorFamilies } from "./families.ts";
 export type { ArrangeTensor, TriangleOptions } from "./ops/arrange.ts";
 export type { PlaceTensor } from "./index/places.ts";
 export type { JoinTensor } from "./ops/join.ts";
