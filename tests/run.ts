@@ -176,6 +176,8 @@ function compilerHere(): Compiler | undefined {
 const GOLDEN = "tests/golden/golden_test.ts";
 /** About as much to do as golden cases are. */
 const TENSORS = ["tests/tensor", "tests/system", "tests/web"];
+/** What is built on tensors: models in and out, several devices, what tells of programs. */
+const MODELS = ["llm", "onnx", "tfjs", "export", "story", "dist", "collectives", "train"].map((f) => `tests/${f}`);
 /** The suites that run once more by gcc, where clang is what CLANG takes: values must be the same by both, of each program. */
 const BY_EACH_COMPILER = [GOLDEN, "tests/fuzz/programs_test.ts", "tests/tensor/symbolic_ops_test.ts"];
 
@@ -194,10 +196,12 @@ async function main(args: readonly string[]): Promise<number> {
   const jobs: Job[] = [], other = context({ CC: "gcc" }, () => findCompiler());
   if (files.length > 0) jobs.push({ about: "tests", args: [...flags, ...files] });
   else {
-    jobs.push({ about: "other tests", args: [...flags, `--ignore=${[GOLDEN, ...TENSORS].join(",")}`, "tests/"] });
+    const apart = [GOLDEN, ...TENSORS, ...MODELS].join(",");
+    jobs.push({ about: "other tests", args: [...flags, `--ignore=${apart}`, "tests/"] });
+    jobs.push({ about: "tensors, pages and programs", args: [...flags, ...TENSORS] });
+    jobs.push({ about: "models, ranks and explanations", args: [...flags, ...MODELS] });
     // WEBGPU with 8 storage buffers and bindings of 128 MiB, what every adapter has; with what this one has, some cases
     jobs.push({ about: "golden cases", args: [...flags, GOLDEN], env: { WEBGPU_LIMITS: "default" } });
-    jobs.push({ about: "tensors, pages and programs", args: [...flags, ...TENSORS] });
     if (adapter !== undefined) {
       jobs.push({
         about: "golden cases with all that the adapter has",

@@ -38,6 +38,7 @@ Deno.test("offline: packages are named in what some tests start alone", async ()
     "tests/onnx/against_onnxruntime",
     "tests/package/npm",
     "tests/site/build",
+    "tests/tfjs/against_tfjs",
     "tests/web/browser",
   ];
   assert.deepEqual(found.sort(), alone.map((f) => `${f}.ts`));

@@ -30,9 +30,12 @@ export interface Tf {
   }>;
 }
 
+// no literal where it is imported: type checking would fetch it, and lock it
+const LIBRARY: string = "npm:@tensorflow/tfjs@4.22.0";
+
 /** TensorFlow.js, on its processor. */
 export async function tensorflow(): Promise<Tf> {
-  const tf = await import("npm:@tensorflow/tfjs@4.22.0" as string) as Tf;
+  const tf = await import(LIBRARY) as Tf;
   await tf.setBackend("cpu");
   return tf;
 }
