@@ -17,7 +17,7 @@ import { isAlu, opName, Ops } from "../uop/core/ops.ts";
 import { type UOp, uop } from "../uop/core/uop.ts";
 import { baseOf, throughAfter } from "../uop/rewrite/walk.ts";
 import { naturalExponent } from "./natural.ts";
-import type { LinearProgram } from "./renderer.ts";
+import type { GridCaps, LinearProgram } from "./renderer.ts";
 import { SWIZZLE_ALIGN, type TensorCore } from "./tensor_core_table.ts";
 
 /** The arg of a CAST that rounds a float32 to bfloat16 and leaves it a float32. */
@@ -281,17 +281,17 @@ export function sharedPlaces(u: UOp): readonly UOp[] {
   return u.src.filter((s) => throughAfter(s).op === Ops.INDEX);
 }
 
-/** Registers of a multiprocessor whose units read shared memory, of a thread at most, and those beside what units have. */
-const UNIT_REGISTERS = 65536, MOST_REGISTERS = 255, OTHER_REGISTERS = 24;
-/** Shared memory of such a multiprocessor, and what each group takes of it beside its own. */
-const UNIT_SHARED = 233472, GROUP_SHARED = 1024;
+/** Registers of a thread, at most, and the bytes of shared memory that a group takes beside its own. */
+export const MOST_REGISTERS = 255, GROUP_SHARED = 1024;
+/** Registers of a thread beside what units have. */
+const OTHER_REGISTERS = 24;
 
 /**
  * Groups of the program, in lanes, that are to have room on a multiprocessor at a time. One where tiles are in registers: the
  * assembler's own guess is more and no operands ahead. More where their sums and operands leave room, and units of one group
  * may go on while others compute.
  */
-export function residentGroups(program: LinearProgram): number {
+export function residentGroups(program: LinearProgram, { unitRegisters, unitShared }: GridCaps): number {
   const held = new Set<UOp>(), readsRegisters = (u: UOp): boolean => (u.arg as TensorCore).shared?.[0] === undefined;
   for (const u of program.uops) {
     if (u.op === Ops.ACC) held.add(u);
@@ -300,8 +300,8 @@ export function residentGroups(program: LinearProgram): number {
     for (const s of u.src) if (s.op !== Ops.CONST && throughAfter(s).op !== Ops.INDEX) held.add(s);
   }
   const registers = Math.min(MOST_REGISTERS + 1, roundUp(held.size + OTHER_REGISTERS, 8));
-  const room = Math.floor(UNIT_SHARED / (sharedBytesOf(program) + GROUP_SHARED));
-  return Math.max(1, Math.min(room, Math.floor(UNIT_REGISTERS / (registers * threadsOf(program)))));
+  const room = Math.floor(unitShared / (sharedBytesOf(program) + GROUP_SHARED));
+  return Math.max(1, Math.min(room, Math.floor(unitRegisters / (registers * threadsOf(program)))));
 }
 
 /** Drops the values that nothing uses. */

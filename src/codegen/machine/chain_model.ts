@@ -9,10 +9,11 @@
  * @module
  */
 import { ceilDiv, roundUp } from "../../helpers/math.ts";
+import { GROUP_SHARED, MOST_REGISTERS } from "../../renderer/lanes.ts";
 import type { GridCaps } from "../../renderer/renderer.ts";
 import type { TensorCore } from "../../renderer/tensor_core_table.ts";
 import { CLOCK, LANES, LAUNCH } from "./grid_model.ts";
-import { ARRIVAL, COPY_RATE, GROUP_SHARED, LEAST_USE, MOST_REGISTERS, SHARED_RATE } from "./tile_model.ts";
+import { ARRIVAL, COPY_RATE, LEAST_USE, SHARED_RATE } from "./tile_model.ts";
 
 /** A chain of products. */
 export interface ChainWork {

@@ -10,6 +10,7 @@
  * @module
  */
 import { ceilDiv, roundUp } from "../../helpers/math.ts";
+import { GROUP_SHARED, MOST_REGISTERS } from "../../renderer/lanes.ts";
 import type { GridCaps } from "../../renderer/renderer.ts";
 import type { TensorCore } from "../../renderer/tensor_core_table.ts";
 import { WIDE } from "../opt/stage.ts";
@@ -135,8 +136,6 @@ const ELEMENT = 5, ELEMENT_LATENCY = 450;
 const MANY_ELEMENTS = 500;
 /** Sums that a thread may hold for a unit that adds to them. */
 const MOST_SUMS = 192;
-/** Most registers of a thread, and shared memory that a group has beside its own. */
-export const MOST_REGISTERS = 255, GROUP_SHARED = 1024;
 /** Part of the padded product that must be useful: else the next smaller tile is better. */
 export const LEAST_USE = 0.6;
 /** Buffers of a ring: of tiles that are small, and of others; where elements are copied one by one, which nobody awaits. */

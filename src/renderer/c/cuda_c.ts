@@ -27,7 +27,7 @@ import {
   threadsOf,
   wordsOf,
 } from "../lanes.ts";
-import type { Capabilities, LinearProgram } from "../renderer.ts";
+import type { Capabilities, GridCaps, LinearProgram } from "../renderer.ts";
 import { elementsOf, type TensorCore } from "../tensor_core_table.ts";
 import { C_LANGUAGE } from "./c.ts";
 import { cudaNames, floatLiteral, integerLiteral } from "./c_types.ts";
@@ -294,7 +294,7 @@ function store(w: CWriter, value: UOp, text: string, { name, at }: CAddress): st
   return d.count > 1 ? `*(${type(w, d)} *)&${name}[${at}] = ${unwrap(text)};` : `${name}[${at}] = ${unwrap(text)};`;
 }
 
-function open(_w: CWriter, program: LinearProgram, symbol: string): string[] {
+function open(w: CWriter, program: LinearProgram, symbol: string): string[] {
   const args: string[] = [];
   for (let slot = 0; slot < program.params.length; slot++) {
     const p = program.params[slot];
@@ -305,7 +305,9 @@ function open(_w: CWriter, program: LinearProgram, symbol: string): string[] {
     args.push(`const ${cudaNames[v.dtype.id]} var_${identifier(argOf(v, Ops.VARIABLE).name)}`);
   }
   const hasTiles = program.uops.some((u) => u.op === Ops.WMMA);
-  const bounds = `${threadsOf(program)}${hasTiles ? `, ${residentGroups(program)}` : ""}`;
+  const bounds = `${threadsOf(program)}${
+    hasTiles ? `, ${residentGroups(program, (w.language as CudaLanguage).grid!)}` : ""
+  }`;
   const lines = [
     `extern "C" __global__ void __launch_bounds__(${bounds}) ${symbol}(${args.join(", ")}) {`,
   ];
@@ -337,13 +339,16 @@ function special(_w: CWriter, u: UOp): string {
 export interface CudaLanguage extends CLanguage {
   /** 80 for sm_80. */
   readonly arch: number;
+  /** The limits of a multiprocessor; undefined where no program has threads. */
+  readonly grid: GridCaps | undefined;
 }
 
 /** CUDA C for `arch` (80 for sm_80): bfloat16 and NaN-propagating maxima are instructions from 80 on. */
-export function cudaLanguage(arch: number): CudaLanguage {
+export function cudaLanguage(arch: number, grid: GridCaps | undefined): CudaLanguage {
   return {
     name: "CUDA C",
     arch,
+    grid,
     rules,
     statements,
     type,
@@ -364,7 +369,7 @@ export function cudaLanguage(arch: number): CudaLanguage {
 export class CudaRenderer extends CStyleRenderer {
   /** @param arch 80 for sm_80 */
   constructor(caps: Capabilities, arch: number = 80) {
-    super(cudaLanguage(arch), caps);
+    super(cudaLanguage(arch, caps.grid), caps);
   }
   override parts(program: LinearProgram, symbol: string): CSource {
     return super.parts(inLanes(program), symbol);

@@ -28,7 +28,7 @@ import {
   sharedPlaces,
   wordsOf,
 } from "../lanes.ts";
-import type { Capabilities, LinearProgram, Renderer } from "../renderer.ts";
+import type { Capabilities, GridCaps, LinearProgram, Renderer } from "../renderer.ts";
 import { elementsOf, type TensorCore } from "../tensor_core_table.ts";
 import { LinearVisitor, type Place } from "../visitor.ts";
 import { boolBits, halves, inRegister, writeAlu } from "./ptx_alu.ts";
@@ -58,7 +58,13 @@ class Writer extends LinearVisitor<readonly string[]> {
   private readonly shared: ReturnType<typeof sharedLayout>;
   private readonly labels = new Map<UOp, string>();
 
-  constructor(program: LinearProgram, private readonly symbol: string, arch: number) {
+  /** @param grid the limits of a multiprocessor; undefined where no program has threads */
+  constructor(
+    program: LinearProgram,
+    private readonly symbol: string,
+    arch: number,
+    private readonly grid: GridCaps | undefined,
+  ) {
     super(program, "PTX");
     this.e = new Emitter(arch);
     this.shared = sharedLayout(program);
@@ -364,7 +370,7 @@ class Writer extends LinearVisitor<readonly string[]> {
     }
     const size = this.program.grid?.size ?? [1, 1, 1];
     const hasTiles = this.program.uops.some((u) => u.op === Ops.WMMA);
-    const groups = hasTiles ? `\n.minnctapersm ${residentGroups(this.program)}` : "";
+    const groups = hasTiles ? `\n.minnctapersm ${residentGroups(this.program, this.grid!)}` : "";
     const shared = this.isAligned ? `.extern .shared .align ${this.shared.align} .b8 ${this.symbol}_shared[];\n` : "";
     return [
       `${shared}.visible .entry ${this.symbol}(${args.map((a) => `\n  ${a}`).join(",")}`,
@@ -399,7 +405,7 @@ export class PtxRenderer implements Renderer {
   }
   /** One kernel, under any name. */
   body(program: LinearProgram, symbol: string): string {
-    return new Writer(inLanes(program), symbol, archNumber(this.arch)).write();
+    return new Writer(inLanes(program), symbol, archNumber(this.arch), this.caps.grid).write();
   }
   render(program: LinearProgram): string {
     return `${this.header}\n${this.body(program, identifier(program.name))}`;
