@@ -12,6 +12,7 @@
  * @module
  */
 import { ceilDiv } from "../../helpers/math.ts";
+import { MOST_REGISTERS } from "../../renderer/lanes.ts";
 import type { Capabilities, GridCaps } from "../../renderer/renderer.ts";
 import { AxisKind } from "../../uop/core/args.ts";
 import { type CarrierArg, carrierOf } from "../../uop/core/carrier.ts";
@@ -46,8 +47,8 @@ const MOST_COPIES = 256;
 const L1 = 50 << 10, OTHER_CACHE = 16 << 20;
 /** Share of the second-level cache that is there for what is read again. */
 const CACHE_SHARE = 0.5;
-/** Registers of a thread beside the values that it has, and at most. */
-const OTHER_REGISTERS = 26, MOST_REGISTERS = 255;
+/** Registers of a thread beside the values that it has. */
+const OTHER_REGISTERS = 26;
 /** Times that a byte goes to the second-level cache and back where there is no register for it. */
 const SPILL = 12;
 /** Partial results that a thread takes at once (lower/group_reduce.ts). */
@@ -187,6 +188,8 @@ interface Grouping {
   /** Output axes that are loops of each thread, because a reduction in front does not depend on them. */
   readonly serial: readonly boolean[];
   readonly threads: number;
+  /** Those, and lanes without a thread, which wait with the others of their warp. */
+  readonly whole: number;
   readonly groups: number;
   /** Iterations of each axis that one group does. */
   readonly counts: readonly number[];
@@ -269,7 +272,8 @@ export class GridModel {
     if (threads > grid.maxGroupThreads || left > group) return undefined;
     if (most < Infinity && this.leastOf(axes, serial, groups) >= most) return undefined;
     const counts = axes.map((a, i) => i >= outputs || serial[i] ? a.size : a.copies * a.threads);
-    const grouping = { serial, threads, groups, counts };
+    const warp = Math.max(1, grid.warp), whole = ceilDiv(threads, warp) * warp;
+    const grouping = { serial, threads, whole, groups, counts };
     const sharing = regions.map((r, k): Digit | undefined => {
       if (own[k] < 0) return undefined;
       const axis = r.own[own[k]];
@@ -283,7 +287,6 @@ export class GridModel {
       const inner = mine !== undefined ? [mine] : kind === "store" && after.some((d) => here[d.axis]) ? after : alone;
       return this.demand(c, axes, grouping, isApart ? [...around, ...inner] : [...inner, ...around], kept);
     });
-    const warp = Math.max(1, grid.warp), whole = ceilDiv(threads, warp) * warp;
     const available = Math.min(MOST_REGISTERS, Math.floor(grid.unitRegisters / whole));
     let values = 0, flying = 0;
     for (const d of demands) {
@@ -410,12 +413,11 @@ export class GridModel {
   private demand(
     { region: r, accesses, works, combine }: RegionCost,
     axes: readonly PlanAxis[],
-    { serial, threads, groups, counts }: Grouping,
+    { serial, threads, whole, groups, counts }: Grouping,
     digits: readonly Digit[],
     kept: Map<UOp, number>,
   ): Demand {
     const loops = this.loopsOf(r, axes, serial), warps = ceilDiv(threads, Math.max(32, this.grid.warp));
-    const whole = Math.max(1, this.grid.warp) * ceilDiv(threads, Math.max(1, this.grid.warp)); // lanes without a thread wait
     let copies = 1, around = 1;
     for (let i = 0; i < axes.length; i++) {
       if (!r.axes[i]) continue;
