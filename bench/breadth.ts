@@ -4,9 +4,10 @@
  *     deno task bench:breadth --device D [--only a,b] [--scale big|small] [--peers torch.jsonl,compile.jsonl] [--json]
  *
  * A line each: microseconds of a call (median), kernels, FLOP or bytes a second, the first call, and a checksum (the mean
- * of absolute values), then geometric mean and worst. On CUDA a call is one of ten between two events, seven times; else
- * it is the wall clock of a call and of waiting for the device, for up to 1.5 seconds. With peers (a JSON object a line:
- * peer, name, med_us, check), the ratio to the better of them, above 1 where this is faster, and whether checksums agree.
+ * of absolute values), then geometric mean and worst. On CUDA a call is one of ten between two events, seven times; on
+ * WEBGPU one of many that are waited for together, less the wait; else it is the wall clock of a call and of waiting for the
+ * device, for up to 1.5 seconds. With peers (a JSON object a line: peer, name, med_us, check), the ratio to the better of
+ * them, above 1 where this is faster, and whether checksums agree.
  * Exits with 1 where one fails or disagrees.
  *
  * @module
@@ -18,6 +19,8 @@ import { type BreadthWorkload, breadthWorkloads, type Scale } from "./breadth_wo
 import { option, type Peer, readPeers } from "./json.ts";
 
 const REPLAYS = 10, ROUNDS = 7;
+/** Calls that wait in a queue of WEBGPU together, at most. */
+const QUEUED = 256;
 /** Longest time of measuring one workload by the clock, in milliseconds, and the least and most calls. */
 const BUDGET = 1500, LEAST = 5, MOST = 200;
 /** Largest difference of checksums, as a share: operands of 16 bits are rounded at other places by others. */
@@ -67,6 +70,20 @@ async function timeOf(call: () => readonly Tensor[], device: string, isWhole: bo
     return ms;
   };
   for (let i = 0; i < 3; i++) await once();
+  if (device.startsWith("WEBGPU")) {
+    // who waits for the queue is told late, whatever was in it: calls behind each other take what they take beside one call
+    const run = async (calls: number): Promise<number> => {
+      const start = performance.now();
+      for (let i = 0; i < calls; i++) free(call());
+      await open.synchronize();
+      return performance.now() - start;
+    };
+    const few = Math.min(await run(1), await run(1)), rounds: number[] = [];
+    let many = 4;
+    while (many < QUEUED && await run(1 + many) < 4 * few) many *= 2;
+    for (let i = 0; i < ROUNDS; i++) rounds.push((await run(1 + many) - await run(1)) / many);
+    return median(rounds);
+  }
   const times: number[] = [], end = performance.now() + BUDGET;
   while (times.length < LEAST || (performance.now() < end && times.length < MOST)) times.push(await once());
   return median(times);

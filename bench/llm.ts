@@ -6,8 +6,8 @@
  *
  * `--synthetic SIZE-FORMAT` takes random weights: tiny, 15m, 110m, 1b or 8b, in any block format or a mix of them
  * (q8_0, q4_k_m, bf16 ...). Other options: --device D, --prompt N tokens to read (512), --tokens N to write (64),
- * --runs N of which the median counts (5), --context N, --cache DTYPE, --json for one line of JSON. The first run,
- * which compiles, is told apart. `cpuMs` is the processor time of a written token, of all threads: the figure to
+ * --runs N of which the median counts (5), --context N, --cache DTYPE, --json for one line of JSON, --sequences 1,4,16:
+ * how fast so many texts at once are written, together. The first run, which compiles, is told apart. `cpuMs` is the processor time of a written token, of all threads: the figure to
  * compare on a machine that does other work.
  */
 import { cpuUsage, memoryUsage } from "node:process";
@@ -134,14 +134,62 @@ export async function measureModel(model: LanguageModel, options: LlmBenchOption
   };
 }
 
+/** How fast several texts are written at once. */
+export interface BatchMeasurement {
+  readonly sequences: number;
+  /** Tokens a second of all of them together, while all are written. */
+  readonly decode: number;
+  /** Processor time of one of their tokens. */
+  readonly cpuMs: number;
+}
+
+/** One run: while each text has a second token and none has its last. */
+async function batchOnce(model: LanguageModel, run: number, { prompt, tokens }: LlmBenchOptions): Promise<number[]> {
+  const n = model.sequences, warm = 2, counts: number[] = Array(n).fill(0);
+  let all = 0, from: { readonly at: number; readonly cpu: number; readonly tokens: number } | undefined;
+  let until: typeof from;
+  const now = (): NonNullable<typeof from> => {
+    const { user, system } = cpuUsage();
+    return { at: performance.now(), cpu: (user + system) / 1e3, tokens: all };
+  };
+  const write = async (i: number): Promise<void> => {
+    const ids = promptOf(run * n + i, prompt, model.decoder.vocabulary);
+    for await (const { id } of model.generate(ids, { maxTokens: tokens })) {
+      if (id === undefined) continue;
+      all++;
+      counts[i]++;
+      if (from === undefined && counts.every((c) => c >= warm)) from = now();
+    }
+    until ??= now();
+  };
+  await Promise.all(counts.map((_, i) => write(i)));
+  if (from === undefined || until === undefined || until.tokens <= from.tokens) {
+    throw new Error(`of ${n} texts with ${tokens} tokens one ended before all had begun: more --tokens are needed`);
+  }
+  const written = until.tokens - from.tokens;
+  return [(until.at - from.at) / written, (until.cpu - from.cpu) / written];
+}
+
+/** Measures a model that was loaded with as many sequences as there shall be. */
+export async function measureBatch(model: LanguageModel, options: LlmBenchOptions): Promise<BatchMeasurement> {
+  const all: number[][] = [];
+  for (let i = 0; i <= options.runs; i++) all.push(await batchOnce(model, i, options));
+  const [ms, cpuMs] = [0, 1].map((k) => median(all.slice(1).map((r) => r[k])));
+  return { sequences: model.sequences, decode: Number((1e3 / ms).toFixed(1)), cpuMs: Number(cpuMs.toFixed(3)) };
+}
+
 /** What is printed for people. */
-function report(m: LlmMeasurement): string {
+function report(m: LlmMeasurement, batches: readonly BatchMeasurement[]): string {
   return [
     `${m.model}: ${m.parametersM} M parameters in ${m.weightsMB} MB, on ${m.device}`,
     `prefill of ${m.prompt} tokens: ${m.prefill} tokens/s; the first time ${m.firstMs} ms`,
     `decode: ${m.decode} tokens/s, ${m.cpuMs} ms of processors, ${m.kernels} kernels and ${m.touchedMB} MB a token`,
     `bandwidth: ${(m.share * m.bandwidthGBs).toFixed(1)} of ${m.bandwidthGBs} GB/s, ${(m.share * 100).toFixed(0)} %`,
     `memory: ${m.deviceMB} MB of the device, ${m.residentMB} MB resident`,
+    ...batches.map(({ sequences, decode, cpuMs }) => {
+      const times = (decode / batches[0].decode).toFixed(2), first = batches[0].sequences;
+      return `${sequences} at once: ${decode} tokens/s together, ${times} times those of ${first}, ${cpuMs} ms of processors each`;
+    }),
   ].join("\n");
 }
 
@@ -154,7 +202,7 @@ function countOf(value: string | undefined, name: string, fallback: number): num
 
 async function main(): Promise<void> {
   const args = parseArgs(Deno.args, {
-    string: ["synthetic", "device", "prompt", "tokens", "runs", "context", "cache"],
+    string: ["synthetic", "device", "prompt", "tokens", "runs", "context", "cache", "sequences"],
     boolean: ["json"],
     strict: true,
   });
@@ -168,13 +216,25 @@ async function main(): Promise<void> {
     file = args.synthetic === undefined
       ? await readGguf(from, { device: "DISK" })
       : await syntheticModel(args.synthetic, device);
-  using model = new LanguageModel(file, String(args.synthetic ?? from), options);
-  const measured = await measureModel(model, {
+  const counts = args.sequences?.split(",").map((n) => countOf(n, "sequences", 1)) ?? [];
+  const what = {
     prompt: countOf(args.prompt, "prompt", 512),
     tokens: Math.max(4, countOf(args.tokens, "tokens", 64)),
     runs: countOf(args.runs, "runs", 5),
-  });
-  console.log(args.json ? JSON.stringify(measured) : report(measured));
+  };
+  const load = (sequences: number) =>
+    new LanguageModel(file, String(args.synthetic ?? from), { ...options, sequences });
+  const single = async (): Promise<LlmMeasurement> => {
+    using model = load(1);
+    return await measureModel(model, what);
+  };
+  const measured = await single(), batches: BatchMeasurement[] = [];
+  for (const n of counts) {
+    using model = load(n);
+    const prompt = Math.min(what.prompt, model.decoder.context - what.tokens - 1);
+    batches.push(await measureBatch(model, { ...what, prompt }));
+  }
+  console.log(args.json ? JSON.stringify({ ...measured, batches }) : report(measured, batches));
 }
 
 if (import.meta.main) await main();

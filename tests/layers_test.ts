@@ -41,7 +41,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   schedule: ["fuse", "kernels", "order", "cache", "multi", ""],
   codegen: ["ast", "opt", "machine", "choose", "lower", "late", ""],
   tensor: ["nodes", "handle", "ops", "index", "math", "gradients", "", "transforms", "jit"],
-  nn: ["optim", "datasets", "data", ""],
+  nn: ["layers", "optim", "datasets", "data", ""],
   story: ["viz", "explain", ""],
   onnx: ["wire", "values", "graph", "ops", "write", ""],
 };

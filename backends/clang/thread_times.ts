@@ -44,7 +44,7 @@ export class ThreadRows implements ThreadTimes {
   }
 
   take(): Float64Array<ArrayBuffer> | undefined {
-    const rows = this.written === 0 ? undefined : this.rows?.slice(0, this.written * WORDS);
+    const rows = this.written === 0 ? undefined : this.rows?.subarray(0, this.written * WORDS);
     this.written = 0;
     return rows;
   }

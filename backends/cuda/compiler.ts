@@ -14,6 +14,7 @@ import { identifier } from "../../src/renderer/c/cstyle.ts";
 import { sharedBytesOf, threadsOf } from "../../src/renderer/lanes.ts";
 import type { LinearProgram, Renderer } from "../../src/renderer/renderer.ts";
 import type { CudaContext } from "./cuda_context.ts";
+import { TensorMap } from "./tensor_maps.ts";
 import { CudaProgram } from "./cuda_launch.ts";
 import { HostMemory } from "./driver.ts";
 import { compileError, type Nvrtc } from "./nvrtc.ts";
@@ -187,13 +188,31 @@ export class CudaCompiler implements Compiler {
     }
     loaded.users++;
     let disposed = false;
-    return new CudaProgram(linear, source, handle, sharedBytes, registers, localBytes, () => {
-      if (disposed) return;
-      disposed = true;
-      if (--loaded.users > 0 || this.loaded.get(source) !== loaded) return;
-      this.loaded.delete(source);
-      this.unload(loaded);
-    });
+    return new CudaProgram(
+      linear,
+      source,
+      handle,
+      sharedBytes,
+      registers,
+      localBytes,
+      () => {
+        if (disposed) return;
+        disposed = true;
+        if (--loaded.users > 0 || this.loaded.get(source) !== loaded) return;
+        this.loaded.delete(source);
+        this.unload(loaded);
+      },
+      (linear.maps ?? []).map((m) => new TensorMap(context, linear.name, m)),
+      (i) => this.placeOf(handle, i),
+    );
+  }
+
+  /** Where the assembler has put an argument of a kernel, in bytes. */
+  private placeOf(handle: bigint, argument: number): number {
+    const [offset, nbytes] = [new BigUint64Array(1), new BigUint64Array(1)];
+    const code = this.context.driver.cu.cuFuncGetParamInfo!(handle, BigInt(argument), offset, nbytes);
+    this.context.check(code, `find argument ${argument} of a kernel`);
+    return Number(offset[0]);
   }
 
   /** Loads an image. @throws {CompileError} if the driver's assembler does not take it */

@@ -62,6 +62,7 @@ function factsOf(driver: Driver, device: number): CardFacts {
     unitThreads: ask(Attribute.THREADS_PER_MULTIPROCESSOR),
     unitRegisters: ask(Attribute.REGISTERS_PER_MULTIPROCESSOR),
     l2: ask(Attribute.L2_BYTES),
+    hasTensorMaps: cu.cuTensorMapEncodeTiled !== null && cu.cuFuncGetParamInfo !== null && envNumber("TMA") > 0,
     tf32: envNumber("ALLOW_TF32") > 0,
   });
   const { MAX_GRID_DIM_X, MAX_BLOCK_DIM_X } = Attribute;
@@ -188,9 +189,8 @@ export class CudaDevice implements Device {
   info(): Record<string, string | number | boolean> {
     const { card, capability, arch, multiprocessors, clockMHz, memoryGBs } = this.facts;
     const { name, info } = this.compiler.assembler;
-    const units = new Set(
-      this.renderer.caps.grid!.tensorCores.map((c) => c.shared === undefined ? "mma.sync" : "wgmma"),
-    );
+    const grid = this.renderer.caps.grid!;
+    const units = new Set(grid.tensorCores.map((c) => c.shared === undefined ? "mma.sync" : "wgmma"));
     return {
       card,
       computeCapability: (capability / 10).toFixed(1),
@@ -201,6 +201,7 @@ export class CudaDevice implements Device {
       memoryGBs,
       memoryMB: Math.round(this.bytes.total / 1e6),
       matrixUnits: [...units].join(", ") || "none",
+      tileCopies: grid.copyEngine !== undefined ? "TMA" : grid.hasAsyncCopy ? "cp.async" : "none",
       language: this.renderer.name,
       compiler: name,
       ...info,

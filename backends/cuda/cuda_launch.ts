@@ -1,6 +1,7 @@
 /**
  * Kernels with their arguments as the driver takes them. All arguments of a launch are one run of bytes: buffers as 64-bit
- * addresses in slot order, then variables in their order, each at a multiple of its size. A {@linkcode LaunchSlot} is
+ * addresses in slot order, then variables in their order, each at a multiple of its size, then maps of buffers where the
+ * assembler has put them: at multiples of 64 in the memory of constants, not in this run. A {@linkcode LaunchSlot} is
  * that run with what points to it (the `extra` array of cuLaunchKernel, and the node of a graph), all in host memory that
  * is allocated once: launching allocates nothing.
  *
@@ -9,28 +10,42 @@
 import type { Buffer } from "../../src/device/buffer.ts";
 import { groupsOf, type Launch, type Program } from "../../src/device/program.ts";
 import { writeScalar } from "../../src/dtype/convert.ts";
-import type { LinearProgram } from "../../src/renderer/renderer.ts";
+import { type LinearProgram, MAP_BYTES } from "../../src/renderer/renderer.ts";
 import { Ops } from "../../src/uop/core/ops.ts";
 import type { CudaContext } from "./cuda_context.ts";
 import type { CudaBlock } from "./cuda_memory.ts";
 import type { HostMemory } from "./driver.ts";
+import type { TensorMap } from "./tensor_maps.ts";
 
 /** Where each argument is, in bytes. */
 export interface ArgumentLayout {
   /** Of each variable; buffer `i` is at `8 * i`. */
   readonly vars: readonly number[];
+  /** Of each map of a buffer, behind those. */
+  readonly maps: readonly number[];
   readonly nbytes: number;
 }
 
-/** The layout of a program's arguments. */
-export function layoutOf({ params, vars }: LinearProgram): ArgumentLayout {
+/**
+ * The layout of a program's arguments.
+ * @param placeOf where the assembler has put an argument, by its position among all
+ */
+export function layoutOf(
+  { params, vars, maps = [] }: LinearProgram,
+  placeOf: (argument: number) => number,
+): ArgumentLayout {
   let at = params.length * 8;
   const offsets = vars.map(({ dtype: { itemsize } }) => {
     const offset = Math.ceil(at / itemsize) * itemsize;
     at = offset + itemsize;
     return offset;
   });
-  return { vars: offsets, nbytes: at };
+  const behind = maps.map((_, i) => {
+    const offset = placeOf(params.length + vars.length + i);
+    at = offset + MAP_BYTES;
+    return offset;
+  });
+  return { vars: offsets, maps: behind, nbytes: at };
 }
 
 /** A compiled kernel: a function of a loaded module. */
@@ -53,9 +68,12 @@ export class CudaProgram implements Program {
     readonly localBytes: number,
     /** Gives up the module. */
     private readonly release: () => void,
+    /** Arguments that are made of the addresses of buffers. */
+    readonly maps: readonly TensorMap[],
+    placeOf: (argument: number) => number,
   ) {
     const { grid } = linear;
-    this.layout = layoutOf(linear);
+    this.layout = layoutOf(linear, placeOf);
     this.size = grid?.size ?? [1, 1, 1];
     const constant = grid === undefined || grid.groups.every((g) => g.op === Ops.CONST);
     this.groups = constant ? groupsOf(linear, []) : undefined;
@@ -116,9 +134,13 @@ export class LaunchSlot {
   setBuffer(slot: number, buffer: Buffer): boolean {
     const { words } = this.memory, base = (buffer.memory as CudaBlock).address, at = this.at / 8 + slot;
     const address = buffer.offset === 0 ? base : base + BigInt(buffer.offset);
-    if (words[at] === address) return false;
+    const { maps, layout } = this.program, isNew = words[at] !== address;
     words[at] = address;
-    return true;
+    // also where the address is that of another program's argument
+    for (let i = 0; i < maps.length; i++) {
+      if (maps[i].of.slot === slot) words.set(maps[i].at(address), (this.at + layout.maps[i]) / 8);
+    }
+    return isNew;
   }
   setVar(position: number, value: number | bigint): void {
     const { layout, linear } = this.program;

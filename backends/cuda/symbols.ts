@@ -86,6 +86,14 @@ const DRIVER = {
   cuGraphDestroy: "u64", // (CUgraph)
 } as const;
 
+/** libcuda: what drivers have since CUDA 12.4; null where they do not. */
+const NEWER = {
+  // (CUtensorMap *, CUtensorMapDataType, rank, CUdeviceptr, const u64 *sizes, const u64 *byte strides from axis 1 on,
+  // const u32 *box, const u32 *element strides, interleave, swizzle, promotion in the L2, fill): the map, at a multiple of 64
+  cuTensorMapEncodeTiled: "buffer u32 u32 u64 buffer buffer buffer buffer u32 u32 u32 u32",
+  cuFuncGetParamInfo: "u64 u64 buffer buffer", // (CUfunction, size_t argument, size_t *offset, size_t *bytes)
+} as const;
+
 /** libnvrtc: from CUDA C++ to machine code, without a file or a process. Since 11.2. */
 const NVRTC = {
   nvrtcVersion: "buffer buffer", // (int *major, int *minor)
@@ -101,8 +109,18 @@ const NVRTC = {
   nvrtcDestroyProgram: "buffer", // (nvrtcProgram *)
 } as const;
 
-/** {@linkcode DRIVER} as `Deno.dlopen` takes it. */
-export const DRIVER_SYMBOLS: Symbols<typeof DRIVER> = symbols(DRIVER);
+/** Functions that a library may lack. */
+type Optional<T> = { readonly [K in keyof T]: T[K] & { readonly optional: true } };
+function optional<T extends Record<string, object>>(table: T): Optional<T> {
+  const rows = Object.entries(table).map(([name, row]) => [name, { ...row, optional: true }]);
+  return Object.fromEntries(rows) as Optional<T>;
+}
+
+/** {@linkcode DRIVER} and {@linkcode NEWER} as `Deno.dlopen` takes them. */
+export const DRIVER_SYMBOLS: Symbols<typeof DRIVER> & Optional<Symbols<typeof NEWER>> = {
+  ...symbols(DRIVER),
+  ...optional(symbols(NEWER)),
+};
 /** {@linkcode NVRTC} as `Deno.dlopen` takes it. */
 export const NVRTC_SYMBOLS: Symbols<typeof NVRTC> = symbols(NVRTC);
 

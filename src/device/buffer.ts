@@ -1,6 +1,6 @@
 /**
  * Buffers: device memory of a dtype and size, allocated on first use, possibly a view into another one. A Storage of the
- * graph maps to its Buffer here; when the Storage is collected, a FinalizationRegistry frees the memory.
+ * graph gets its Buffer here; when the Storage is collected, a FinalizationRegistry frees the memory.
  *
  * @module
  */
@@ -234,7 +234,6 @@ export class Buffer implements MemoryHolder {
   }
 }
 
-const buffers = new WeakMap<Storage, Buffer>();
 const registry = new FinalizationRegistry<Buffer>((buffer) => buffer.free());
 
 /** Frees large buffers whose storages the collector has taken already: their finalizers have yet to run. */
@@ -244,12 +243,12 @@ export function freeUnreachable(): void {
 
 /** The buffer of a storage, if it has one. */
 export function bufferOf(storage: Storage): Buffer | undefined {
-  return buffers.get(storage);
+  return storage.memory as Buffer | undefined;
 }
 
 /** Makes `buffer` the memory of `storage`: it lives as long as the storage does. */
 export function attachBuffer(storage: Storage, buffer: Buffer): void {
-  buffers.set(storage, buffer);
+  storage.memory = buffer;
   registry.register(storage, buffer, storage);
   const known = buffer.own(storage);
   currentScope()?.made?.push(known);
@@ -257,10 +256,10 @@ export function attachBuffer(storage: Storage, buffer: Buffer): void {
 
 /** Takes its memory from a storage, for another to have; undefined where it has none, or not alone. */
 export function detachBuffer(storage: Storage): Buffer | undefined {
-  const buffer = buffers.get(storage);
+  const buffer = bufferOf(storage);
   if (buffer === undefined || buffer.isShared) return undefined;
   registry.unregister(storage);
-  buffers.delete(storage);
+  storage.memory = undefined;
   buffer.disown();
   return buffer;
 }
@@ -271,9 +270,9 @@ export const releases: { count: number } = { count: 0 };
 /** Frees the memory of a storage now; `keep` false: not for reuse. */
 export function releaseStorage(storage: Storage, keep: boolean = true): void {
   releases.count++;
-  const buffer = buffers.get(storage);
+  const buffer = bufferOf(storage);
   if (buffer === undefined) return;
   registry.unregister(storage);
-  buffers.delete(storage);
+  storage.memory = undefined;
   buffer.free(keep);
 }

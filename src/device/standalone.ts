@@ -24,16 +24,24 @@ export type StandaloneStep =
   }
   | { readonly kind: "copy"; readonly to: number; readonly from: number; readonly nbytes: number };
 
+/** A function that can be called. */
+export interface StandaloneEntry {
+  /** What it is called. */
+  readonly name: string;
+  /** What runs, in order. */
+  readonly steps: readonly StandaloneStep[];
+  /** Sizes that it takes as arguments. */
+  readonly variables: readonly { readonly min: number; readonly max: number }[];
+  /** Random numbers of a call. */
+  readonly draws: number;
+}
+
 /** A program to be written down. */
 export interface StandaloneSpec {
   /** The kernels, each once. */
   readonly programs: readonly LinearProgram[];
-  /** What runs, in order. */
-  readonly steps: readonly StandaloneStep[];
-  /** Sizes that `run` takes as arguments. */
-  readonly variables: readonly { readonly min: number; readonly max: number }[];
-  /** Random numbers of a run, and where they begin. */
-  readonly draws: number;
+  /** What can be called; all run in the same memory. */
+  readonly entries: readonly StandaloneEntry[];
   /** Random numbers before the first run. */
   readonly counter: bigint;
   /** What random numbers follow from. */

@@ -4,8 +4,8 @@
  * @module
  */
 import { checkInteger, checkOptions } from "../helpers/options.ts";
-import { Embedding, type EmbeddingOptions } from "../nn/embedding.ts";
-import { Linear } from "../nn/linear.ts";
+import { Embedding, type EmbeddingOptions } from "../nn/layers/embedding.ts";
+import { Linear } from "../nn/layers/linear.ts";
 import type { MeshShape, Spec } from "../uop/core/sharding.ts";
 
 /** Options of {@linkcode ColumnLinear} and {@linkcode RowLinear}. */

@@ -190,9 +190,13 @@ function tellLater(device: Device, items: readonly ExecItem[], launches: readonl
   });
 }
 
+/** Where devices write when each launch ended. */
+let ends = new Float64Array(64);
+
 /** Runs steps, all kernels of one device that times launches, and tells of each; `items` are not changed afterwards. */
 export function tellLaunches(items: readonly ExecItem[], run: (ends: Float64Array<ArrayBuffer>) => void): void {
-  const ends = new Float64Array(items.length), start = performance.now();
+  if (items.length > ends.length) ends = new Float64Array(2 * items.length);
+  const start = performance.now();
   run(ends);
   if (spans.listener?.launches !== undefined) return spans.listener.launches(items, start, ends);
   for (let i = 0; i < items.length; i++) {

@@ -78,6 +78,8 @@ export class Replay {
   private readonly compared: readonly ExecItem[] | undefined;
   /** Kernels of one run. */
   readonly kernels: number;
+  /** What its spans are called. */
+  private readonly name: string;
   /** Bytes that intermediates take. */
   readonly arenaBytes: number;
   /** By source, the first and the last step that uses its buffer. */
@@ -120,6 +122,7 @@ export class Replay {
     this.steps = makeSteps(planned.items, spec);
     this.compared = items.some((i) => i.runner instanceof CollectiveStep) ? planned.items : undefined;
     this.kernels = items.filter((i) => i.runner instanceof CompiledKernel).length;
+    this.name = countText(this.kernels, "kernel");
   }
 
   /** The graphs, to be disposed of when nobody can run them any more. */
@@ -129,11 +132,14 @@ export class Replay {
 
   /** Runs the steps with what `call` brings. */
   run(call: Call): void {
+    if (spans.listener === undefined) this.runAll(call);
+    else timed("replay", this.name, () => this.runAll(call));
+  }
+
+  private runAll(call: Call): void {
     const { compared } = this;
-    const steps = (): void =>
-      compared === undefined ? this.runSteps(call) : runAgreed(this, compared, () => this.runSteps(call));
-    if (spans.listener === undefined) steps();
-    else timed("replay", countText(this.kernels, "kernel"), steps);
+    if (compared === undefined) this.runSteps(call);
+    else runAgreed(this, compared, () => this.runSteps(call));
   }
 
   private runSteps(call: Call): void {

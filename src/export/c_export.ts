@@ -8,6 +8,7 @@ import type { DType } from "../dtype/dtype.ts";
 import { f32FromF16, smallFloatText } from "./export_numbers.ts";
 import {
   arraysOf,
+  entryName,
   type ExportPlan,
   placesOf,
   type PlanArray,
@@ -15,6 +16,7 @@ import {
   type PlanPart,
   type PlanScalar,
 } from "./export_plan.ts";
+import { partFunction, poolHeader, poolSource, sharedCall, shareHeader } from "./c_threads.ts";
 import {
   callerType,
   type CForm,
@@ -75,7 +77,7 @@ export class CText {
   private arena: ReturnType<typeof placesOf>;
   private readonly arenaBytes: number;
   private readonly scratch: number;
-  private readonly draws: boolean;
+  protected readonly draws: boolean;
 
   constructor(
     private readonly entries: readonly PlanEntry[],
@@ -86,13 +88,14 @@ export class CText {
     this.upper = plan.name.toUpperCase();
     this.arena = placesOf(plan, LAYOUT);
     this.scratch = Math.max(...entries.map((e) => placesOf(e.plan, LAYOUT).blocks[0] ?? 0));
-    this.arenaBytes = this.scratch + Math.max(0, ...this.kernels.functions.map((f) => f.scratch));
+    this.arenaBytes = this.scratch +
+      Math.max(0, ...this.kernels.functions.map((f) => f.scratch * (f.part === undefined ? 1 : form.threads)));
     this.usesWeights = plan.weightBytes + plan.stateBytes > 0;
     this.draws = entries.some((e) => e.plan.draws > 0);
   }
 
   /** Writes something of each entry point. */
-  private each<T>(f: (entry: PlanEntry) => T): T[] {
+  protected each<T>(f: (entry: PlanEntry) => T): T[] {
     return this.entries.map((entry) => {
       this.plan = entry.plan;
       this.arena = placesOf(entry.plan, LAYOUT);
@@ -100,13 +103,17 @@ export class CText {
     });
   }
   /** What the function of an entry point is called. */
-  private runName(entry: PlanEntry): string {
-    return `${entry.plan.name}_${entry.name || "run"}`;
+  protected runName(entry: PlanEntry): string {
+    return `${entry.plan.name}_${entryName(entry)}`;
   }
 
   /** What a run gives. */
   protected get returns(): "int" | "void" {
     return this.plan.variables.length > 0 ? "int" : "void";
+  }
+  /** Threads may share loops of it. */
+  get isShared(): boolean {
+    return this.kernels.functions.some((f) => f.part !== undefined);
   }
   private get hasState(): boolean {
     return this.plan.stateBytes > 0 || this.draws;
@@ -120,6 +127,7 @@ export class CText {
   private contextFields(): string[] {
     const { plan } = this, fields: string[] = [];
     if (this.usesWeights) fields.push("const unsigned char *weights;");
+    if (this.isShared) fields.push(`${plan.name}_share *share;`, "void *pool;");
     if (this.draws) fields.push("unsigned long long seed, counter; /* of random numbers */");
     for (const [, a] of arraysOf(plan, "state")) fields.push(`${declaration(a)}; /* ${shapeText(a)} */`);
     if (this.arenaBytes > 0) {
@@ -150,6 +158,7 @@ export class CText {
       comment(about),
       ...opened(upper),
       ...(this.usesWeights ? [`#define ${upper}_WEIGHTS_BYTES ${plan.weightBytes + plan.stateBytes}`, ""] : []),
+      ...(this.isShared ? shareHeader(name, this.form.threads) : []),
       `typedef struct ${name}_context {`,
       ...this.contextFields().map((f) => `  ${f}`),
       `} ${name}_context;`,
@@ -168,6 +177,12 @@ export class CText {
       lines.push(
         "/* Random numbers: the same seed and counter give the same. */",
         `void ${name}_seed(${name}_context *context, unsigned long long seed, unsigned long long counter);`,
+      );
+    }
+    if (this.isShared) {
+      lines.push(
+        `/* Who runs parts of loops, as ${name}_threads_share of ${name}_threads.h with its pool; 0, as after init: the caller. */`,
+        `void ${name}_share_by(${name}_context *context, ${name}_share *share, void *pool);`,
       );
     }
     lines.push(...this.each((e) => `${this.returns} ${this.runName(e)}(${runParameters(e.plan)});`));
@@ -210,24 +225,28 @@ export class CText {
     }
   }
 
-  private callOf(f: CFunction, parts: readonly PlanPart[], scalars: ReadonlyMap<string, PlanScalar>): string {
+  private callOf(f: CFunction, parts: readonly PlanPart[], scalars: ReadonlyMap<string, PlanScalar>): string[] {
     const { program } = f,
       params = new Map(program.params.flatMap((p) => p === undefined ? [] : [[p.slot, p] as const]));
     const args = f.slots.map((slot) => {
       const p = params.get(slot)!;
       return this.argument(parts[slot], callerType(p.dtype), !p.writes);
     });
-    program.vars.forEach((v, i) => args.push(this.scalar(scalars.get(f.scalars[i])!, callerType(v.dtype))));
-    if (f.scratch > 0) args.push(`t + ${this.scratch}`);
-    return `${f.name}(${args.join(", ")});`;
+    const numbers = program.vars.map((v, i) => {
+      const type = callerType(v.dtype);
+      return [type, this.scalar(scalars.get(f.scalars[i])!, type)] as const;
+    });
+    const scratch = f.scratch > 0 ? [`(t + ${this.scratch})`] : [];
+    if (f.part !== undefined) return sharedCall(f, f.part, args, numbers, scratch);
+    return [`${f.name}(${[...args, ...numbers.map(([, text]) => text), ...scratch].join(", ")});`];
   }
 
   private runBody(): string[] {
     const { plan } = this, lines: string[] = [];
     const checks = plan.variables.map((v) => `${v.name} < ${v.min} || ${v.name} > ${v.max}`);
-    const body = plan.steps.map((s) => {
+    const body = plan.steps.flatMap((s) => {
       if (s.kind === "kernel") return this.callOf(this.kernels.functions[s.kernel], s.parts, s.scalars);
-      return `memcpy(${this.address(s.to)}, ${this.address(s.from)}, ${s.nbytes});`;
+      return [`memcpy(${this.address(s.to)}, ${this.address(s.from)}, ${s.nbytes});`];
     });
     const all = body.join("\n");
     if (/[( ]w \+ /.test(all)) lines.push("const unsigned char *const w = context->weights;");
@@ -273,12 +292,22 @@ export class CText {
     if (this.form.style === "fast") lines.push(FAST_PRELUDE);
     else if (/\bINLINE\b/.test(all)) lines.push(INLINE);
     lines.push(...kernels.declarations, "", functions);
+    for (const f of kernels.functions) if (f.part !== undefined) lines.push(...partFunction(f, f.part));
     if (this.usesWeights) lines.push(...this.embedded(`${name}.bin`, `${upper}_EMBED`, `${name}_weights`), "");
     if (this.usesWeights) {
       lines.push(`void ${name}_init(${name}_context *context, const void *weights) {`);
       lines.push("  context->weights = (const unsigned char *)weights;");
     } else lines.push(`void ${name}_init(${name}_context *context) {`);
+    if (this.isShared) lines.push(`  ${name}_share_by(context, 0, 0);`);
     lines.push(this.hasState ? `  ${name}_reset(context);` : this.usesWeights ? "" : "  (void)context;", "}");
+    if (this.isShared) {
+      lines.push(
+        `void ${name}_share_by(${name}_context *context, ${name}_share *share, void *pool) {`,
+        "  context->share = share;",
+        "  context->pool = pool;",
+        "}",
+      );
+    }
     if (this.hasState) lines.push(`void ${name}_reset(${name}_context *context) {`, ...reset.map((l) => `  ${l}`), "}");
     if (this.draws) {
       lines.push(
@@ -326,6 +355,9 @@ export class CText {
       "#include <string.h>",
       "",
       `static ${name}_context context;`,
+      ...(this.isShared
+        ? [`#ifndef ${this.upper}_ALONE`, `#include "${name}_threads.h"`, `static ${name}_threads pool;`, "#endif"]
+        : []),
     ];
     let at = 0;
     const arrayOf = (n: number, bytes: Uint8Array, prefix: string): void => {
@@ -385,7 +417,18 @@ export class CText {
       "  int i, failed = 0;",
       `  ${name}_init(&context${this.usesWeights ? `, ${name}_weights()` : ""});`,
     );
+    if (this.isShared) {
+      lines.push(
+        `#ifndef ${this.upper}_ALONE`,
+        `  ${name}_threads_start(&pool, ${this.upper}_THREADS);`,
+        `  ${name}_share_by(&context, ${name}_threads_share, &pool);`,
+        "#endif",
+      );
+    }
     lines.push(...calls.flat());
+    if (this.isShared) {
+      lines.push(`#ifndef ${this.upper}_ALONE`, `  ${name}_threads_stop(&pool);`, "#endif");
+    }
     lines.push(
       '  printf("largest difference from what was recorded, relative to the largest value: %g\\n", farthest);',
       '  if (failed > 0) printf("FAILED: %d values are wrong\\n", failed);',
@@ -446,10 +489,10 @@ export class CText {
       "CC ?= cc",
       "CFLAGS ?= -O2",
       "",
-      `example: ${name}_test.c ${name}.c ${name}.h${bin}`,
-      `\t$(CC) -std=c11 $(CFLAGS)${
-        this.usesWeights ? ` -D${this.upper}_EMBED` : ""
-      } -o $@ ${name}_test.c ${name}.c -lm`,
+      `example: ${name}_test.c ${name}.c ${name}.h${this.isShared ? ` ${name}_threads.c ${name}_threads.h` : ""}${bin}`,
+      `\t$(CC) -std=c11 $(CFLAGS)${this.usesWeights ? ` -D${this.upper}_EMBED` : ""} -o $@ ${name}_test.c ${name}.c${
+        this.isShared ? ` ${name}_threads.c -pthread` : ""
+      } -lm`,
       "",
       "test: example",
       "\t./example",
@@ -515,6 +558,10 @@ export function writeC(entries: readonly PlanEntry[], form: CForm, weights: Uint
   const test = text.test();
   files.set(`${name}_test.c`, test.text);
   if (test.data !== undefined) files.set(`${name}_test.bin`, test.data);
+  if (text.isShared) {
+    files.set(`${name}_threads.h`, [...opened(`${text.upper}_THREADS`), ...poolHeader(name), ...CLOSED].join("\n"));
+    files.set(`${name}_threads.c`, poolSource(name));
+  }
   files.set("Makefile", text.makefile());
   return files;
 }

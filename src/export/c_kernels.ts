@@ -21,7 +21,7 @@ import {
   type Renderer,
   SCALAR_CAPS,
 } from "../renderer/renderer.ts";
-import { argOf } from "../uop/core/args.ts";
+import { argOf, AxisKind } from "../uop/core/args.ts";
 import { FUNCTION_OPS, Ops } from "../uop/core/ops.ts";
 import type { UOp } from "../uop/core/uop.ts";
 import { Names } from "./export_names.ts";
@@ -35,6 +35,8 @@ export interface CForm {
   readonly style: CStyle;
   /** Bytes of a vector: 0, 16, 32 or 64. */
   readonly vector: number;
+  /** Threads that may share a loop, at most. */
+  readonly threads: number;
 }
 
 /** A function of the source. */
@@ -45,6 +47,8 @@ export interface CFunction {
   readonly scalars: readonly string[];
   /** Bytes that it needs beside its arrays, given by its caller; 0 for none. */
   readonly scratch: number;
+  /** Where threads may share its loop: what the function is called that does from `begin` to `end` of it. */
+  readonly part: string | undefined;
   readonly text: string;
   readonly program: LinearProgram;
 }
@@ -69,12 +73,12 @@ const PLAIN_CAPS: Capabilities = {
 };
 
 /** What a machine with vectors of so many bytes can do, whichever it is. */
-export function cCaps({ style, vector }: CForm): Capabilities {
+export function cCaps({ style, vector, threads }: CForm): Capabilities {
   if (style === "plain") return PLAIN_CAPS;
   return {
     ...vectorCaps(vector, false),
     registers: vector >= 64 ? 32 : 16,
-    threads: 1,
+    threads,
     l1: 32768,
     l2: 1 << 20,
     hasMulAcc: vector >= 32,
@@ -101,7 +105,7 @@ function mathCall(name: string, d: DType, args: string): string {
 }
 
 /** Statements and rules of one style. */
-function languageOf(form: CForm, parameters: readonly string[], scratch: number): CLanguage {
+function languageOf(form: CForm, parameters: readonly string[], scratch: number, isShared: boolean): CLanguage {
   let at = 0;
   const local = (_w: CWriter, u: UOp, name: string): string => {
     const type = memoryType(u.dtype.scalar), count = argOf(u, Ops.LOCAL).size * u.dtype.count;
@@ -116,7 +120,11 @@ function languageOf(form: CForm, parameters: readonly string[], scratch: number)
     ...C_LANGUAGE,
     open(w, program, symbol) {
       if (form.style === "fast") noteLoops(w, program.uops);
-      const given = scratch > 0 ? [...parameters, "unsigned char *restrict scratch"] : parameters;
+      const given = [
+        ...parameters,
+        ...(scratch > 0 ? ["unsigned char *restrict scratch"] : []),
+        ...(isShared ? ["int begin", "int end"] : []),
+      ];
       return [`static void ${symbol}(${given.join(", ")}) {`];
     },
     local,
@@ -151,14 +159,14 @@ function languageOf(form: CForm, parameters: readonly string[], scratch: number)
 }
 
 /** What functions of a source may not be called, and their parameters neither. */
-const WORDS = new Set(["do", "if", "int", "for", "x", "y", "sum", "scratch"]);
+const WORDS = new Set(["do", "if", "int", "for", "x", "y", "sum", "scratch", "begin", "end"]);
 
 /** What the arrays of a kernel are called in it: as the arrays of its only step are, else a, b, c ... */
 function parameterNamesOf(plan: ExportPlan, kernel: number, slots: readonly number[]): string[] {
   const steps = plan.steps.filter((s): s is PlanStep & { kind: "kernel" } =>
     s.kind === "kernel" && s.kernel === kernel
   );
-  const names = new Names("p");
+  const names = new Names("p", ["scratch", "begin", "end"]);
   return slots.map((slot) => {
     const arrays = new Set(steps.map((s) => s.parts[slot].array));
     const [only] = arrays;
@@ -202,7 +210,8 @@ export function writeCKernels(plan: ExportPlan, form: CForm): CKernels {
       bySlot,
       (n) => names.includes(n) || (WORDS.has(n) && n !== "x" && n !== "y" && n !== "sum"),
     );
-    const language = languageOf(form, parameters, scratch);
+    const isShared = program.uops.some((u) => u.op === Ops.RANGE && argOf(u, Ops.RANGE).kind === AxisKind.THREAD);
+    const language = languageOf(form, parameters, scratch, isShared);
     const source = new CWriter(language, program, own).write(name);
     for (const [key, text] of source.declarations) {
       // gcc does not see that the loop over lanes fills all of them
@@ -210,7 +219,8 @@ export function writeCKernels(plan: ExportPlan, form: CForm): CKernels {
     }
     const body = source.body.replace(/_Pragma\("clang ([^"]*)"\)/g, "CLANG($1)");
     const about = line === undefined ? "" : `/* ${line.replace(/\*\//g, "* /")} */\n`;
-    return { name, slots, scalars, scratch, text: about + body, program };
+    const part = isShared ? taken.take(`${name} part`) : undefined;
+    return { name, slots, scalars, scratch, part, text: about + body, program };
   });
   const all = functions.map((f) => f.text).join("");
   return {

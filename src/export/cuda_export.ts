@@ -1,7 +1,7 @@
 /**
  * An export as CUDA: kernels and the host functions that launch them in one .cu file, a header, the weights, a test of the
  * recorded call. `run` takes arrays of the host; `launch` takes addresses of the device and a stream, and returns at once.
- * In: a plan; out: files.
+ * In: plans that share weights and state; out: files.
  *
  * @module
  */
@@ -16,7 +16,15 @@ import { argOf } from "../uop/core/args.ts";
 import { Ops } from "../uop/core/ops.ts";
 import { callerType } from "./c_kernels.ts";
 import { CLOSED, CText, declaration, type ExportFiles, opened } from "./c_export.ts";
-import { arraysOf, EXPORT_ALIGN, type ExportPlan, placesOf, type PlanArray, type PlanPart } from "./export_plan.ts";
+import {
+  arraysOf,
+  EXPORT_ALIGN,
+  type ExportPlan,
+  placesOf,
+  type PlanArray,
+  type PlanEntry,
+  type PlanPart,
+} from "./export_plan.ts";
 import { gridExpression } from "./grid_expression.ts";
 
 /** Kernels are for cards from this architecture on, and for the shared memory that every one of them gives unasked. */
@@ -29,28 +37,39 @@ export const cudaRenderer: CudaRenderer = new CudaRenderer(
   ARCH,
 );
 
-/** Texts of one plan. */
+/** Texts of one export. */
 class CudaText extends CText {
   private readonly programs: readonly LinearProgram[];
-  /** Where each array lies in the device's memory of a context. */
+  /** Where each array lies in the device's memory of a context; those of a run are in the map of its plan. */
   private readonly at = new Map<number, number>();
+  private readonly inRun = new Map<ExportPlan, Map<number, number>>();
   private readonly nbytes: number;
 
-  constructor(private readonly action: string, plan: ExportPlan) {
-    super([{ name: "", plan }], { style: "fast", vector: 16 }, { declarations: [], functions: [], usesMath: false });
-    this.programs = plan.kernels.map(({ ast }) => toProgram(ast, cudaRenderer));
-    const { blocks: [block = 0], places } = placesOf(plan, LAYOUT);
-    let end = roundUp(plan.weightBytes, 256) + roundUp(plan.stateBytes, 256);
-    for (const [n, a] of plan.arrays.entries()) {
-      if (a.space === "weight") this.at.set(n, a.offset);
-      else if (a.space === "state") this.at.set(n, roundUp(plan.weightBytes, 256) + a.offset);
-      else if (a.space !== "arena") {
-        this.at.set(n, end);
-        end = roundUp(end + a.size * a.dtype.itemsize, 256);
+  constructor(private readonly action: string, entries: readonly PlanEntry[]) {
+    super(entries, { style: "fast", vector: 16, threads: 1 }, { declarations: [], functions: [], usesMath: false });
+    const [{ plan: { kernels, weightBytes, stateBytes } }] = entries;
+    this.programs = kernels.map(({ ast }) => toProgram(ast, cudaRenderer));
+    let end = roundUp(weightBytes, 256) + roundUp(stateBytes, 256), block = 0;
+    for (const { plan } of entries) {
+      for (const [n, a] of plan.arrays.entries()) {
+        if (a.space === "weight") this.at.set(n, a.offset);
+        else if (a.space === "state") this.at.set(n, roundUp(weightBytes, 256) + a.offset);
+        else if (a.space !== "arena") {
+          this.at.set(n, end);
+          end = roundUp(end + a.size * a.dtype.itemsize, 256);
+        }
       }
     }
-    for (const [n, { offset }] of places) this.at.set(n, end + offset);
+    for (const { plan } of entries) {
+      const { blocks, places } = placesOf(plan, LAYOUT);
+      this.inRun.set(plan, new Map([...places].map(([n, { offset }]) => [n, end + offset])));
+      block = Math.max(block, blocks[0] ?? 0);
+    }
     this.nbytes = roundUp(end + block, EXPORT_ALIGN);
+  }
+  /** What the function of an entry point is called that takes addresses of the device. */
+  private launchName(e: PlanEntry): string {
+    return e.name === "" ? `${e.plan.name}_launch` : `${e.plan.name}_${e.name}_launch`;
   }
 
   private pointers(isHost: boolean): string[] {
@@ -78,18 +97,19 @@ class CudaText extends CText {
       `int ${name}_init(${name}_context *context${this.usesWeights ? ", const void *weights" : ""});`,
       ...(this.usesWeights ? [`const void *${name}_weights(void); /* of ${name}_weights.c */`] : []),
       `int ${name}_reset(${name}_context *context);`,
+      ...(this.draws ? [`${this.seedHead()};`] : []),
       `void ${name}_free(${name}_context *context);`,
       "/* Arrays of the host; it returns when they are filled. */",
-      `int ${name}_run(${this.pointers(true).join(", ")});`,
+      ...this.each((e) => `int ${this.runName(e)}(${this.pointers(true).join(", ")});`),
       "/* Arrays of the device, at multiples of 16 bytes, and a cudaStream_t; it returns at once. */",
-      `int ${name}_launch(${[...this.pointers(false), "void *stream"].join(", ")});`,
+      ...this.each((e) => `int ${this.launchName(e)}(${[...this.pointers(false), "void *stream"].join(", ")});`),
       ...CLOSED,
     ].join("\n");
   }
 
   private place({ array, offset }: PlanPart): string {
     const { space, name } = this.plan.arrays[array];
-    const at = this.at.get(array)! + offset;
+    const at = (this.at.get(array) ?? this.inRun.get(this.plan)!.get(array)!) + offset;
     if (space !== "input" && space !== "output") return `(m + ${at})`;
     return offset === 0 ? `((unsigned char *)${name})` : `((unsigned char *)${name} + ${offset})`;
   }
@@ -142,13 +162,7 @@ class CudaText extends CText {
         }`,
       );
     });
-    const initial = roundUp(plan.weightBytes, 256),
-      inputs = arraysOf(plan, "input"),
-      outputs = arraysOf(plan, "output");
-    const bytes = (a: PlanArray): number => a.size * a.dtype.itemsize;
-    const device = (n: number, a: PlanArray): string => `(${callerType(a.dtype)} *)(m + ${this.at.get(n)})`;
-    const given = [...plan.variables.map((v) => v.name), ...[...inputs, ...outputs].map(([n, a]) => device(n, a))];
-    const checks = plan.variables.map((v) => `${v.name} < ${v.min} || ${v.name} > ${v.max}`);
+    const initial = roundUp(plan.weightBytes, 256), runs = this.each((e) => this.functions(e, symbols)).flat();
     return [
       `// ${name}.cu: see ${name}.h. Written by dinograd; build with --fmad=false: sums and products are fused where that was meant.`,
       "#include <cuda_runtime.h>",
@@ -179,7 +193,26 @@ class CudaText extends CText {
       "",
       `extern "C" void ${name}_free(${name}_context *context) { cudaFree(context->memory); }`,
       "",
-      `extern "C" int ${name}_launch(${[...this.pointers(false), "void *stream"].join(", ")}) {`,
+      ...(this.draws
+        ? [`extern "C" ${this.seedHead()} {`, "  context->seed = seed;", "  context->counter = counter;", "}", ""]
+        : []),
+      ...runs,
+    ].join("\n");
+  }
+  private seedHead(): string {
+    const { name } = this.plan;
+    return `void ${name}_seed(${name}_context *context, unsigned long long seed, unsigned long long counter)`;
+  }
+
+  /** The functions of an entry point: for arrays of the device, and for arrays of the host. */
+  private functions(e: PlanEntry, symbols: readonly string[]): string[] {
+    const { plan } = e, inputs = arraysOf(plan, "input"), outputs = arraysOf(plan, "output");
+    const bytes = (a: PlanArray): number => a.size * a.dtype.itemsize;
+    const device = (n: number, a: PlanArray): string => `(${callerType(a.dtype)} *)(m + ${this.at.get(n)})`;
+    const given = [...plan.variables.map((v) => v.name), ...[...inputs, ...outputs].map(([n, a]) => device(n, a))];
+    const checks = plan.variables.map((v) => `${v.name} < ${v.min} || ${v.name} > ${v.max}`);
+    return [
+      `extern "C" int ${this.launchName(e)}(${[...this.pointers(false), "void *stream"].join(", ")}) {`,
       "  cudaStream_t on = (cudaStream_t)stream;",
       "  unsigned char *const m = context->memory;",
       "  (void)m;",
@@ -189,20 +222,20 @@ class CudaText extends CText {
       "  return cudaGetLastError();",
       "}",
       "",
-      `extern "C" int ${name}_run(${this.pointers(true).join(", ")}) {`,
+      `extern "C" int ${this.runName(e)}(${this.pointers(true).join(", ")}) {`,
       "  unsigned char *const m = context->memory;",
       "  int error = 0;",
       ...inputs.map(([n, a]) =>
         `  if (error == 0) error = cudaMemcpy(m + ${this.at.get(n)}, ${a.name}, ${bytes(a)}, cudaMemcpyHostToDevice);`
       ),
-      `  if (error == 0) error = ${name}_launch(${["context", ...given, "nullptr"].join(", ")});`,
+      `  if (error == 0) error = ${this.launchName(e)}(${["context", ...given, "nullptr"].join(", ")});`,
       ...[...inputs.filter(([, a]) => a.isWritten), ...outputs].map(([n, a]) =>
         `  if (error == 0) error = cudaMemcpy(${a.name}, m + ${this.at.get(n)}, ${bytes(a)}, cudaMemcpyDeviceToHost);`
       ),
       "  return error;",
       "}",
       "",
-    ].join("\n");
+    ];
   }
 
   /** The weights as part of a program. */
@@ -234,8 +267,12 @@ class CudaText extends CText {
 }
 
 /** The files of an export as CUDA. */
-export function writeCuda(action: string, plan: ExportPlan, weights: Uint8Array<ArrayBuffer>): ExportFiles {
-  const text = new CudaText(action, plan), files: ExportFiles = new Map(), { name } = plan;
+export function writeCuda(
+  action: string,
+  entries: readonly PlanEntry[],
+  weights: Uint8Array<ArrayBuffer>,
+): ExportFiles {
+  const text = new CudaText(action, entries), files: ExportFiles = new Map(), [{ plan: { name } }] = entries;
   files.set(`${name}.h`, text.header());
   files.set(`${name}.cu`, text.source());
   if (text.usesWeights) {

@@ -8,7 +8,15 @@ import "../../mod.ts"; // it registers the devices
 import { hostFiles, NO_FILES } from "../device/host_files.ts";
 import { pathOf } from "../state/source.ts";
 import { writeFile } from "../state/write.ts";
-import { type Callable, checkBoolean, checkCallable, checkOptions, describe, isPlain } from "../helpers/options.ts";
+import {
+  type Callable,
+  checkBoolean,
+  checkCallable,
+  checkCount,
+  checkOptions,
+  describe,
+  isPlain,
+} from "../helpers/options.ts";
 import { ArgumentError, ExportError } from "../helpers/errors.ts";
 import { cCaps, type CForm, type CStyle } from "./c_kernels.ts";
 import { type ExportFiles, writeC } from "./c_export.ts";
@@ -16,7 +24,8 @@ import { type Begun, captureFor } from "./export_capture.ts";
 import { type ExportPlan, type PlanEntry, planExports, weightFile } from "./export_plan.ts";
 import { cudaRenderer, writeCuda } from "./cuda_export.ts";
 import { webRenderer, writeWeb } from "./web_export.ts";
-import { wasmWriter, writeDeno, writeWasm } from "./wasm_export.ts";
+import { writeDeno } from "./deno_export.ts";
+import { wasmWriter, writeWasm } from "./wasm_export.ts";
 import type { Capabilities } from "../renderer/renderer.ts";
 
 export { ExportError } from "../helpers/errors.ts";
@@ -45,6 +54,11 @@ export interface ExportOptions {
   readonly style?: CStyle;
   /** C in the fast style: bytes of a vector, 0, 16, 32 or 64; 16 unless given, which x86-64 and ARM64 all have. */
   readonly vector?: number;
+  /**
+   * C in the fast style: threads that may share the loops of a run, at most; 1 unless given. Beside the files is a pool of
+   * POSIX threads then, which a program may take, or leave.
+   */
+  readonly threads?: number;
   /** A page: whether all of it, weights and shaders too, is one HTML file that opens without a server. Default false. */
   readonly single?: boolean;
   /** Whatever has the weights inside: they are called as in its state dict. That of a model is the model unless given. */
@@ -102,7 +116,9 @@ export class Exported {
   }
 }
 
-const KNOWN = ["target", "style", "vector", "single", "weights", "name"];
+const KNOWN = ["target", "style", "vector", "threads", "single", "weights", "name"];
+/** Threads that a C export is made for, at most. */
+const MOST_THREADS = 256;
 const TARGETS: readonly ExportTarget[] = ["c", "wasm", "web", "deno", "cuda"];
 
 /** One of a list. @throws {ArgumentError} */
@@ -145,17 +161,22 @@ export async function exportModel(
   }
   return await exported(action, [["", f, args]], {
     weights: typeof model === "object" ? model : undefined,
-    ...options,
+    ...checkOptions(action, options, KNOWN),
   });
 }
 
 /** Entry points of one program, by name: a function or a model, and its arguments. */
 export type ExportEntries = Readonly<Record<string, readonly [f: Callable, args: readonly unknown[]]>>;
 
+/** What an entry point cannot be called: other functions of a program have these names, and a promise has `then`. */
+const TAKEN: ReadonlySet<string> = new Set(
+  "init reset seed weights context run free launch memory counter device then".split(" "),
+);
+
 /**
- * Writes several functions down as one program in C that share weights and state: a step and its beginning, reading and
- * answering. Each is a function of its name, `NAME_ENTRY`, on the same context; state begins with what it is when each was
- * called twice.
+ * Writes several functions down as one program that share weights and state: a step and its beginning, reading and
+ * answering. Each is a function of its name: `NAME_ENTRY` on the same context in C and CUDA, a method of what `load` gives in
+ * the others. State begins with what it is when each was called twice.
  *
  * ```ts
  * import { nn, Tensor } from "../../mod.ts";
@@ -168,22 +189,17 @@ export type ExportEntries = Readonly<Record<string, readonly [f: Callable, args:
  * console.log(made.text("tiny.h").includes("void tiny_best(tiny_context *context, const float x[4], int y[1]);")); // true
  * ```
  *
- * @throws {ArgumentError} for names that are none, and for other targets than "c" @throws {ExportError} as `exportModel`
+ * @throws {ArgumentError} for names that are none @throws {ExportError} as `exportModel`
  */
 export async function exportModels(entries: ExportEntries, options: ExportOptions = {}): Promise<Exported> {
-  const action = "export functions", taken = ["init", "reset", "seed", "weights", "context", "run"];
+  const action = "export functions";
   if (!isPlain(entries) || Object.keys(entries).length === 0) {
     throw new ArgumentError(action, {
       reason: `entries are functions with their arguments by name, not ${describe(entries)}`,
     });
   }
-  if ((options?.target ?? "c") !== "c") {
-    throw new ArgumentError(action, {
-      reason: `several functions become one program in C alone, not "${options.target}"`,
-    });
-  }
   const list = Object.entries(entries).map(([name, entry]) => {
-    if (!/^[A-Za-z][A-Za-z0-9_]*$/.test(name) || taken.includes(name)) {
+    if (!/^[A-Za-z][A-Za-z0-9_]*$/.test(name) || TAKEN.has(name)) {
       throw new ArgumentError(action, { reason: `an entry cannot be called ${JSON.stringify(name)}` });
     }
     if (!Array.isArray(entry) || !Array.isArray(entry[1])) {
@@ -211,7 +227,11 @@ async function exported(
   const form: CForm = {
     style: oneOf(action, "style", options.style ?? "fast", ["plain", "fast"]),
     vector: oneOf(action, "vector", options.vector ?? 16, [0, 16, 32, 64]),
+    threads: checkCount(action, "threads", options.threads ?? 1, 1, MOST_THREADS),
   };
+  if (form.threads > 1 && (target !== "c" || form.style !== "fast")) {
+    throw new ArgumentError(action, { reason: 'threads are for { target: "c", style: "fast" }' });
+  }
   if (list.some(([, f]) => f.constructor.name === "AsyncFunction")) {
     throw new ExportError(action, { reason: "it is async: an export computes all that it gives, and reads nothing" });
   }
@@ -232,9 +252,9 @@ async function exported(
   const entries: PlanEntry[] = await planExports(action, name, calls), [{ plan }] = entries;
   const weightBytes = weightFile(plan);
   let files: ExportFiles;
-  if (target === "cuda") files = writeCuda(action, plan, weightBytes);
+  if (target === "cuda") files = writeCuda(action, entries, weightBytes);
   else if (writer === undefined) files = writeC(entries, form, weightBytes);
-  else if (target === "web") files = writeWeb(action, plan, writer, weightBytes, single);
-  else files = (target === "deno" ? writeDeno : writeWasm)(plan, writer, weightBytes);
+  else if (target === "web") files = writeWeb(action, entries, writer, weightBytes, single);
+  else files = (target === "deno" ? writeDeno : writeWasm)(entries, writer, weightBytes);
   return new Exported(plan, files);
 }

@@ -8,6 +8,7 @@ import { type Buffer, bufferOf } from "../device/buffer.ts";
 import type { DType } from "../dtype/dtype.ts";
 import { context } from "../helpers/env.ts";
 import { ExportError, JitError } from "../helpers/errors.ts";
+import { describe } from "../helpers/options.ts";
 import { prod } from "../helpers/math.ts";
 import type { Capabilities } from "../renderer/renderer.ts";
 import { scheduleTarget } from "../schedule/schedule.ts";
@@ -86,7 +87,12 @@ function storageIn(t: Tensor): Storage | undefined {
 
 /** Throws for arguments that an export cannot take. @throws {ExportError} */
 function checkArguments(action: string, args: readonly unknown[]): void {
-  const seen = new Map<unknown, number>();
+  const seen = new Map<unknown, number>(), at = args.findIndex((x) => ArrayBuffer.isView(x));
+  if (at >= 0) {
+    throw new ExportError(action, {
+      reason: `argument ${at} is ${describe(args[at])}, and inputs are tensors: make it one by new Tensor(data)`,
+    });
+  }
   for (const [path, t] of pathsOf(args, (x): x is Tensor | Variable => isTensor(x) || x instanceof Variable)) {
     if (t instanceof Variable) {
       throw new ExportError(action, {

@@ -6,8 +6,8 @@
 import { type Exportable, exportModel, type ExportOptions } from "./export.ts";
 
 const USAGE = "deno task export FILE [--target c|wasm|web|deno|cuda] [--style plain|fast] [--vector 0|16|32|64] " +
-  "[--single] [--name NAME] [--out DIR]";
-const OPTIONS = ["target", "style", "vector", "name", "out"];
+  "[--threads N] [--single] [--name NAME] [--out DIR]";
+const OPTIONS = ["target", "style", "vector", "threads", "name", "out"];
 
 /** Options behind the file. @throws {Error} for one that is not known */
 function readArguments(args: readonly string[]): { file: string; options: Map<string, string> } {
@@ -40,11 +40,13 @@ if (import.meta.main) {
   }
   const base = file.replace(/^.*\//, "").replace(/\.\w+$/, "").replace(/\W+/g, "_"), out = options.get("out") ?? "out";
   const target = (options.get("target") ?? "c") as ExportOptions["target"], vector = options.get("vector");
+  const threads = options.get("threads");
   const made = await exportModel(found.f, found.args, {
     target,
     style: options.get("style") as ExportOptions["style"],
     single: options.has("single"),
     vector: vector === undefined ? undefined : Number(vector),
+    threads: threads === undefined ? undefined : Number(threads),
     weights: found.weights,
     name: options.get("name") ?? found.name ?? base,
   });

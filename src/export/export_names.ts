@@ -20,10 +20,12 @@ const RESERVED = new Set(
 
 /** Gives names, each only once. */
 export class Names {
-  private readonly taken = new Set<string>();
+  private readonly taken: Set<string>;
 
-  /** @param prefix of names that would begin with no letter */
-  constructor(private readonly prefix: string = "t") {}
+  /** @param prefix of names that would begin with no letter @param taken what has these names already */
+  constructor(private readonly prefix: string = "t", taken: Iterable<string> = []) {
+    this.taken = new Set(taken);
+  }
 
   /** `wanted` as an identifier, with a number behind it where that is taken. */
   take(wanted: string): string {

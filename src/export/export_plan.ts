@@ -417,6 +417,11 @@ export interface PlanEntry {
   readonly plan: ExportPlan;
 }
 
+/** The function that an entry point is; `run` where it is the only one. */
+export function entryName({ name }: PlanEntry): string {
+  return name || "run";
+}
+
 /** The plans of calls that were captured, which share weights and state. @throws {ExportError} for what has no place outside of this process */
 export async function planExports(
   action: string,

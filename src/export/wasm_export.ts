@@ -1,19 +1,30 @@
 /**
  * An export as one WebAssembly module that owns its memory, with a loader of a kilobyte and its types. The module imports
- * nothing: any host calls `init`, puts weights and inputs into its memory, and calls `run`. In: a plan; out: files.
+ * nothing: any host calls `init`, puts weights and inputs into its memory, and calls `run`, or one of several functions by
+ * its name. In: plans that share weights and state; out: files.
  *
  * @module
  */
 import { toProgram } from "../codegen/to_program.ts";
 import { listBackends } from "../device/device.ts";
-import type { Standalone, StandaloneScalar } from "../device/standalone.ts";
+import type { Standalone, StandaloneEntry, StandaloneScalar } from "../device/standalone.ts";
 import { arrayName, type DType, dtypes } from "../dtype/dtype.ts";
 import { ExportError } from "../helpers/errors.ts";
 import { roundUp } from "../helpers/math.ts";
 import { argOf } from "../uop/core/args.ts";
 import { Ops } from "../uop/core/ops.ts";
 import type { ExportFiles } from "./c_export.ts";
-import { arraysOf, EXPORT_ALIGN, type ExportPlan, placesOf, type PlanPart, type PlanScalar } from "./export_plan.ts";
+import { Names } from "./export_names.ts";
+import {
+  arraysOf,
+  entryName,
+  EXPORT_ALIGN,
+  type ExportPlan,
+  placesOf,
+  type PlanEntry,
+  type PlanPart,
+  type PlanScalar,
+} from "./export_plan.ts";
 
 const LAYOUT = { viewAlign: 1, arenas: true, maxBytes: Infinity } as const;
 
@@ -31,63 +42,78 @@ export function jsArray(d: DType): string {
   return arrayName(d);
 }
 
-/** The module of a plan. */
-export function wasmModule(plan: ExportPlan, writer: Standalone): Uint8Array<ArrayBuffer> {
+/** What stands in a module or a loader beside what the functions are given and give. */
+const OWN_NAMES = ["memory", "init", "reset", "seed", "counter", "weights", "device"];
+
+/** What arrays are called outside: as in the plan, those of one of several functions after it. */
+export function shownNames(entries: readonly PlanEntry[]): ReadonlyMap<number, string> {
+  const names = new Names("t", [...OWN_NAMES, ...entries.map(entryName)]), out = new Map<number, string>();
+  for (const { name, plan } of entries) {
+    for (const [n, a] of [...arraysOf(plan, "input"), ...arraysOf(plan, "output")]) {
+      out.set(n, names.take(name === "" ? a.name : `${name}_${a.name}`));
+    }
+  }
+  for (const [n, a] of arraysOf(entries[0].plan, "state")) out.set(n, names.take(a.name));
+  return out;
+}
+
+/** The module of an export. */
+export function wasmModule(entries: readonly PlanEntry[], writer: Standalone): Uint8Array<ArrayBuffer> {
+  const [{ plan }] = entries, shown = shownNames(entries);
   let end = roundUp(plan.weightBytes, EXPORT_ALIGN);
   const initial = end;
   end += roundUp(plan.stateBytes, EXPORT_ALIGN); // what state begins with follows the weights, as in the file
-  const at = new Map<number, number>(), arena = placesOf(plan, LAYOUT);
+  const at = new Map<number, number>();
   plan.arrays.forEach((a, n) => {
     if (a.space === "weight") at.set(n, a.offset);
-    else if (a.space !== "arena") {
+    else if (shown.has(n)) {
       at.set(n, end);
       end = roundUp(end + a.size * a.dtype.itemsize, EXPORT_ALIGN);
     }
   });
-  for (const [n, { offset }] of arena.places) at.set(n, end + offset);
-  end += arena.blocks.reduce((a, b) => a + b, 0);
   const programs = plan.kernels.map((k) => toProgram(k.ast, writer.renderer));
-  const place = ({ array, offset }: PlanPart): number => at.get(array)! + offset;
-  const scalar = (s: PlanScalar): StandaloneScalar =>
-    s.kind === "variable" ? { kind: s.kind, position: plan.variables.findIndex((v) => v.name === s.name) } : s;
+  // one call at a time runs, so that all share the memory of a run
+  const arenas = entries.map((e) => placesOf(e.plan, LAYOUT));
+  const made = entries.map((e, i): StandaloneEntry => {
+    const { steps, variables, draws } = e.plan, { places } = arenas[i];
+    const place = ({ array, offset }: PlanPart): number => {
+      return offset + (at.get(array) ?? end + places.get(array)!.offset);
+    };
+    const scalar = (s: PlanScalar): StandaloneScalar =>
+      s.kind === "variable" ? { kind: s.kind, position: variables.findIndex((v) => v.name === s.name) } : s;
+    return {
+      name: entryName(e),
+      steps: steps.map((s) => {
+        if (s.kind === "copy") return { kind: "copy", to: place(s.to), from: place(s.from), nbytes: s.nbytes };
+        const program = programs[s.kernel];
+        return {
+          kind: "kernel",
+          program: s.kernel,
+          places: s.parts.map(place),
+          scalars: program.vars.map((v) => scalar(s.scalars.get(argOf(v, Ops.VARIABLE).name)!)),
+        };
+      }),
+      variables,
+      draws,
+    };
+  });
   const names = plan.weightBytes + plan.stateBytes > 0 ? [{ name: "weights", place: 0 }] : [];
-  for (const space of ["input", "output", "state"] as const) {
-    for (const [n, a] of arraysOf(plan, space)) names.push({ name: a.name, place: at.get(n)! });
-  }
   return writer.module({
     programs,
-    steps: plan.steps.map((s) => {
-      if (s.kind === "copy") return { kind: "copy", to: place(s.to), from: place(s.from), nbytes: s.nbytes };
-      const program = programs[s.kernel];
-      return {
-        kind: "kernel",
-        program: s.kernel,
-        places: s.parts.map(place),
-        scalars: program.vars.map((v) => scalar(s.scalars.get(argOf(v, Ops.VARIABLE).name)!)),
-      };
-    }),
-    variables: plan.variables,
-    draws: plan.draws,
+    entries: made,
     counter: BigInt(plan.test.counter),
     seed: plan.test.seed,
-    nbytes: end,
-    exports: names,
+    nbytes: end + Math.max(...arenas.map(({ blocks }) => blocks.reduce((a, b) => a + b, 0))),
+    exports: [...names, ...[...shown].map(([n, name]) => ({ name, place: at.get(n)! }))],
     init: arraysOf(plan, "state").map(([n, a]) => (
       { to: at.get(n)!, from: initial + a.offset, nbytes: a.size * a.dtype.itemsize }
     )),
   });
 }
 
-/** What arrays a loader shows: name, TypedArray, elements. */
-function shown(plan: ExportPlan): [name: string, array: string, size: number][] {
-  return (["input", "output", "state"] as const).flatMap((space) =>
-    arraysOf(plan, space).map(([, a]): [string, string, number] => [a.name, jsArray(a.dtype), a.size])
-  );
-}
-
 /** What loaders take for an input, also nested lists, as text; of symbolic sizes there may be fewer numbers. */
-export function takenText(plan: ExportPlan): string {
-  const fits = plan.variables.length > 0 ? "<=" : "===";
+export function takenText(entries: readonly PlanEntry[]): string {
+  const fits = entries.some((e) => e.plan.variables.length > 0) ? "<=" : "===";
   return `const taken = (name, size, x) => {
   if (Array.isArray(x)) x = x.flat(1 / 0);
   if (!(x.length ${fits} size)) throw new RangeError(\`\${name} takes \${size} numbers, not \${x.length}\`);
@@ -95,34 +121,33 @@ export function takenText(plan: ExportPlan): string {
 };`;
 }
 
-/** The loader: an ES module without imports. */
-export function wasmLoader(plan: ExportPlan): string {
-  const { name, variables } = plan, inputs = arraysOf(plan, "input").map(([, a]) => a.name);
-  const outputs = arraysOf(plan, "output").map(([, a]) => a.name);
-  const hasWeights = plan.weightBytes + plan.stateBytes > 0;
-  const parameters = [...inputs, ...variables.map((v) => v.name)];
-  const views = shown(plan).map(([n, array, size]) => `    ${n}: new ${array}(b, e.${n}.value, ${size}),`);
-  const result = outputs.length === 1 ? `m.${outputs[0]}` : `{ ${outputs.map((n) => `${n}: m.${n}`).join(", ")} }`;
-  const call = `e.run(${variables.map((v) => v.name).join(", ")})`;
+/** Whether any function of an export is given an array, draws random numbers, or needs the file of weights. */
+export function needsOf(entries: readonly PlanEntry[]): {
+  readonly inputs: boolean;
+  readonly draws: boolean;
+  readonly weights: boolean;
+} {
+  const [{ plan: { weightBytes, stateBytes } }] = entries;
+  return {
+    inputs: entries.some((e) => arraysOf(e.plan, "input").length > 0),
+    draws: entries.some((e) => e.plan.draws > 0),
+    weights: weightBytes + stateBytes > 0,
+  };
+}
+
+/** The method of a loader that calls a function of the module. */
+function methodText(e: PlanEntry, shown: ReadonlyMap<number, string>): string[] {
+  const { variables } = e.plan, inputs = arraysOf(e.plan, "input"), outputs = arraysOf(e.plan, "output");
+  const parameters = [...inputs.map(([, a]) => a.name), ...variables.map((v) => v.name)];
+  const views = outputs.map(([n, a]) => [a.name, `m.${shown.get(n)}`]);
+  const result = views.length === 1 ? views[0][1] : `{ ${views.map((v) => v.join(": ")).join(", ")} }`;
+  const call = `e.${entryName(e)}(${variables.map((v) => v.name).join(", ")})`;
   return [
-    `// @ts-self-types="./${name}.d.ts"`,
-    `const get = async (x) => typeof x === "string" || x instanceof URL ? (await fetch(x)).arrayBuffer() : x;`,
-    ...(inputs.length > 0 ? [takenText(plan)] : []),
-    `/** Both as bytes, or by URL; without them, the files beside this one. */`,
-    `export async function load(wasm = new URL("./${name}.wasm", import.meta.url)${
-      hasWeights ? `, weights = new URL("./${name}.bin", import.meta.url)` : ""
-    }) {`,
-    "  const { instance: { exports: e } } = await WebAssembly.instantiate(await get(wasm)), b = e.memory.buffer;",
-    ...(hasWeights ? ["  new Uint8Array(b, e.weights.value).set(new Uint8Array(await get(weights)));"] : []),
-    "  e.init();",
-    "  const m = {",
-    ...views,
-    "    reset: e.init,",
-    ...(plan.draws > 0
-      ? ["    seed(s, n = 0n) { new BigUint64Array(b, e.counter.value, 2).set([BigInt(n), BigInt(s)]); },"]
-      : []),
-    `    run(${parameters.join(", ")}) {`,
-    ...inputs.map((n) => `      if (${n} && ${n} !== m.${n}) m.${n}.set(taken("${n}", m.${n}.length, ${n}));`),
+    `    ${entryName(e)}(${parameters.join(", ")}) {`,
+    ...inputs.map(([n, { name }]) => {
+      const view = `m.${shown.get(n)}`;
+      return `      if (${name} && ${name} !== ${view}) ${view}.set(taken("${name}", ${view}.length, ${name}));`;
+    }),
     ...(variables.length > 0
       ? [
         `      if (${call}) throw new RangeError("sizes: ${
@@ -130,8 +155,36 @@ export function wasmLoader(plan: ExportPlan): string {
         }");`,
       ]
       : [`      ${call};`]),
-    `      return ${outputs.length > 0 ? result : "undefined"};`,
+    `      return ${views.length > 0 ? result : "undefined"};`,
     "    },",
+  ];
+}
+
+/** The loader: an ES module without imports. */
+export function wasmLoader(entries: readonly PlanEntry[]): string {
+  const [{ plan }] = entries, { name, arrays } = plan, needs = needsOf(entries), shown = shownNames(entries);
+  const views = [...shown].map(([n, known]) => {
+    const { dtype, size } = arrays[n];
+    return `    ${known}: new ${jsArray(dtype)}(b, e.${known}.value, ${size}),`;
+  });
+  return [
+    `// @ts-self-types="./${name}.d.ts"`,
+    `const get = async (x) => typeof x === "string" || x instanceof URL ? (await fetch(x)).arrayBuffer() : x;`,
+    ...(needs.inputs ? [takenText(entries)] : []),
+    `/** Both as bytes, or by URL; without them, the files beside this one. */`,
+    `export async function load(wasm = new URL("./${name}.wasm", import.meta.url)${
+      needs.weights ? `, weights = new URL("./${name}.bin", import.meta.url)` : ""
+    }) {`,
+    "  const { instance: { exports: e } } = await WebAssembly.instantiate(await get(wasm)), b = e.memory.buffer;",
+    ...(needs.weights ? ["  new Uint8Array(b, e.weights.value).set(new Uint8Array(await get(weights)));"] : []),
+    "  e.init();",
+    "  const m = {",
+    ...views,
+    "    reset: e.init,",
+    ...(needs.draws
+      ? ["    seed(s, n = 0n) { new BigUint64Array(b, e.counter.value, 2).set([BigInt(n), BigInt(s)]); },"]
+      : []),
+    ...entries.flatMap((e) => methodText(e, shown)),
     "  };",
     "  return m;",
     "}",
@@ -139,36 +192,45 @@ export function wasmLoader(plan: ExportPlan): string {
   ].join("\n");
 }
 
-/** The types of the loader. */
-export function wasmTypes(plan: ExportPlan): string {
-  const { name } = plan, outputs = arraysOf(plan, "output"), title = name[0].toUpperCase() + name.slice(1);
-  const hasWeights = plan.weightBytes + plan.stateBytes > 0, bytes = "string | URL | BufferSource";
+/** The type of a method of the loader. */
+function methodType(e: PlanEntry): string[] {
+  const { variables } = e.plan, outputs = arraysOf(e.plan, "output").map(([, a]) => a), hasSizes = variables.length > 0;
   const result = outputs.length === 0
     ? "undefined"
     : outputs.length === 1
-    ? jsArray(outputs[0][1].dtype)
-    : `{ ${outputs.map(([, a]) => `${a.name}: ${jsArray(a.dtype)}`).join("; ")} }`;
+    ? jsArray(outputs[0].dtype)
+    : `{ ${outputs.map((a) => `${a.name}: ${jsArray(a.dtype)}`).join("; ")} }`;
   const parameters = [
-    ...arraysOf(plan, "input").map(([, a]) =>
-      `${a.name}${plan.variables.length > 0 ? ": " : "?: "}${jsArray(a.dtype)}${
-        plan.variables.length > 0 ? " | undefined" : ""
-      }`
+    ...arraysOf(e.plan, "input").map(([, a]) =>
+      `${a.name}${hasSizes ? ": " : "?: "}${jsArray(a.dtype)}${hasSizes ? " | undefined" : ""}`
     ),
-    ...plan.variables.map((v) => `${v.name}: number`),
+    ...variables.map((v) => `${v.name}: number`),
   ];
+  return [
+    "  /** Copies inputs that are given into the module, and runs it; the next run overwrites what this one gives. */",
+    `  ${entryName(e)}(${parameters.join(", ")}): ${result};`,
+  ];
+}
+
+/** The types of the loader. */
+export function wasmTypes(entries: readonly PlanEntry[]): string {
+  const [{ plan: { name, arrays } }] = entries, title = name[0].toUpperCase() + name.slice(1);
+  const needs = needsOf(entries), bytes = "string | URL | BufferSource";
   return [
     `/** Views of the module's memory, and the run of it. */`,
     `export interface ${title} {`,
-    ...shown(plan).map(([n, array, size]) => `  /** ${size} numbers. */\n  readonly ${n}: ${array};`),
+    ...[...shownNames(entries)].map(([n, known]) => {
+      const { dtype, size } = arrays[n];
+      return `  /** ${size} numbers. */\n  readonly ${known}: ${jsArray(dtype)};`;
+    }),
     "  /** State as in the beginning. */",
     "  reset(): void;",
-    ...(plan.draws > 0
+    ...(needs.draws
       ? ["  /** Where random numbers begin. */", "  seed(seed: number | bigint, counter?: number | bigint): void;"]
       : []),
-    "  /** Copies inputs that are given into the module, and runs it; the next run overwrites what this one gives. */",
-    `  run(${parameters.join(", ")}): ${result};`,
+    ...entries.flatMap(methodType),
     "}",
-    `export function load(wasm?: ${bytes}${hasWeights ? `, weights?: ${bytes}` : ""}): Promise<${title}>;`,
+    `export function load(wasm?: ${bytes}${needs.weights ? `, weights?: ${bytes}` : ""}): Promise<${title}>;`,
     "",
   ].join("\n");
 }
@@ -178,8 +240,16 @@ function jsonNumber(x: number | bigint): number | string {
   return typeof x === "bigint" || !Number.isFinite(x) ? String(x) : x;
 }
 
-/** The recorded call as data. */
-export function recordedJson(plan: ExportPlan): string {
+/** A recorded call. */
+interface RecordedCall {
+  readonly inputs: Record<string, (number | string)[]>;
+  readonly sizes: Record<string, number>;
+  readonly outputs: Record<string, (number | string)[]>;
+  /** Leading elements that are defined. */
+  readonly counts: Record<string, number>;
+}
+
+function recordedCall({ arrays, test }: ExportPlan): RecordedCall {
   const constructors = {
     Uint8Array,
     Int8Array,
@@ -193,46 +263,71 @@ export function recordedJson(plan: ExportPlan): string {
     BigUint64Array,
   };
   const list = (n: number, bytes: Uint8Array): (number | string)[] => {
-    const View = constructors[jsArray(plan.arrays[n].dtype) as keyof typeof constructors];
+    const View = constructors[jsArray(arrays[n].dtype) as keyof typeof constructors];
     return Array.from(new View(bytes.slice().buffer) as ArrayLike<number | bigint>, jsonNumber);
   };
-  const all = (from: ReadonlyMap<number, Uint8Array>): object =>
-    Object.fromEntries([...from].map(([n, bytes]) => [plan.arrays[n].name, list(n, bytes)]));
-  return `${
-    JSON.stringify({
-      inputs: all(plan.test.inputs),
-      sizes: Object.fromEntries(plan.test.variables),
-      outputs: all(plan.test.outputs),
-      // leading elements that are defined
-      counts: Object.fromEntries([...plan.test.counts].map(([n, count]) => [plan.arrays[n].name, count])),
-    })
-  }\n`;
+  const all = (from: ReadonlyMap<number, Uint8Array>): RecordedCall["inputs"] =>
+    Object.fromEntries([...from].map(([n, bytes]) => [arrays[n].name, list(n, bytes)]));
+  return {
+    inputs: all(test.inputs),
+    sizes: Object.fromEntries(test.variables),
+    outputs: all(test.outputs),
+    counts: Object.fromEntries([...test.counts].map(([n, count]) => [arrays[n].name, count])),
+  };
 }
 
-/** A program for Deno, Node.js or Bun that does the recorded call again. */
-export function wasmTest(plan: ExportPlan, load: string, imports: readonly string[]): string {
-  const { name } = plan, inputs = arraysOf(plan, "input").map(([, a]) => a);
-  const args = [
-    ...inputs.map((a) => `typed(${jsArray(a.dtype)}, test.inputs.${a.name})`),
-    ...plan.variables.map((v) => `test.sizes.${v.name}`),
-  ];
+/** The recorded call as data; those of several functions by their names. */
+export function recordedJson(entries: readonly PlanEntry[]): string {
+  const calls = entries.map((e) => [e.name, recordedCall(e.plan)] as const);
+  return `${JSON.stringify(calls[0][0] === "" ? calls[0][1] : Object.fromEntries(calls))}\n`;
+}
+
+/** What a call of an entry point is given, as text, from a value of the shape of {@linkcode RecordedCall}. */
+export function argumentsText({ plan }: PlanEntry, given: string): string {
+  return [
+    ...arraysOf(plan, "input").map(([, a]) => `typed(${jsArray(a.dtype)}, ${given}.inputs.${a.name})`),
+    ...plan.variables.map((v) => `${given}.sizes.${v.name}`),
+  ].join(", ");
+}
+
+/** What a call of an entry point gives, by the names of outputs, as text. */
+export function resultsText({ plan }: PlanEntry, made: string): string {
+  const outputs = arraysOf(plan, "output");
+  if (outputs.length === 1) return `{ ${outputs[0][1].name}: ${made} }`;
+  return outputs.length === 0 ? `(${made}, {})` : made;
+}
+
+/** A program for Deno, Node.js or Bun that does the recorded calls again. */
+export function wasmTest(entries: readonly PlanEntry[], load: string, imports: readonly string[]): string {
+  const [{ plan: { name, stateBytes } }] = entries, { draws } = needsOf(entries);
+  const calls = entries.flatMap((e) => {
+    const { test } = e.plan, from = e.name === "" ? "test" : `test.${e.name}`;
+    const call = resultsText(e, `m.${entryName(e)}(${argumentsText(e, from)})`);
+    const before = e.name === "" ? [] : [
+      ...(stateBytes > 0 ? ["m.reset();"] : []),
+      ...(draws ? [`m.seed(${test.seed}n, ${test.counter}n);`] : []),
+    ];
+    return [...before, `compare("${e.name === "" ? "" : `${e.name} `}", ${call}, ${from});`];
+  });
   return [
     `// Runs ${name} on the recorded input, prints what comes out, and compares it with what was recorded.`,
     ...imports,
     'const typed = (A, list) => A.from(list, A.name.startsWith("Big") ? BigInt : Number);',
-    `const m = ${load};`,
-    `m.run(${args.join(", ")});`,
     "let worst = 0;",
-    "for (const [name, want] of Object.entries(test.outputs)) {",
-    "  const got = m[name], n = Math.min(test.counts[name], want.length);",
-    '  console.log(`${name}: ${Array.from(got.subarray(0, Math.min(n, 10))).join(" ")}${n > 10 ? " ..." : ""}`);',
-    "  const finite = want.slice(0, n).map(Number).filter(Number.isFinite);",
-    "  const scale = finite.reduce((a, x) => Math.max(a, Math.abs(x)), 1e-30);",
-    "  for (let i = 0; i < n; i++) {",
-    "    const a = Number(got[i]), b = Number(want[i]);",
-    "    if (a !== b && !(a !== a && b !== b)) worst = Math.max(worst, Math.abs(a - b) / scale || Infinity);",
+    "const compare = (call, made, { outputs, counts }) => {",
+    "  for (const [name, want] of Object.entries(outputs)) {",
+    "    const got = made[name], n = Math.min(counts[name], want.length);",
+    '    console.log(`${call}${name}: ${Array.from(got.subarray(0, Math.min(n, 10))).join(" ")}${n > 10 ? " ..." : ""}`);',
+    "    const finite = want.slice(0, n).map(Number).filter(Number.isFinite);",
+    "    const scale = finite.reduce((a, x) => Math.max(a, Math.abs(x)), 1e-30);",
+    "    for (let i = 0; i < n; i++) {",
+    "      const a = Number(got[i]), b = Number(want[i]);",
+    "      if (a !== b && !(a !== a && b !== b)) worst = Math.max(worst, Math.abs(a - b) / scale || Infinity);",
+    "    }",
     "  }",
-    "}",
+    "};",
+    `const m = ${load};`,
+    ...calls,
     "console.log(`largest difference from what was recorded, relative to the largest value: ${worst}`);",
     'if (worst > 1e-3) throw new Error("the recorded call gives other values");',
     "",
@@ -240,68 +335,26 @@ export function wasmTest(plan: ExportPlan, load: string, imports: readonly strin
 }
 
 /** The files of an export as WebAssembly. */
-export function writeWasm(plan: ExportPlan, writer: Standalone, weights: Uint8Array<ArrayBuffer>): ExportFiles {
-  const { name } = plan, files: ExportFiles = new Map(), hasWeights = weights.length > 0;
-  files.set(`${name}.wasm`, wasmModule(plan, writer));
-  files.set(`${name}.js`, wasmLoader(plan));
-  files.set(`${name}.d.ts`, wasmTypes(plan));
+export function writeWasm(
+  entries: readonly PlanEntry[],
+  writer: Standalone,
+  weights: Uint8Array<ArrayBuffer>,
+): ExportFiles {
+  const [{ plan: { name } }] = entries, files: ExportFiles = new Map(), hasWeights = weights.length > 0;
+  files.set(`${name}.wasm`, wasmModule(entries, writer));
+  files.set(`${name}.js`, wasmLoader(entries));
+  files.set(`${name}.d.ts`, wasmTypes(entries));
   if (hasWeights) files.set(`${name}.bin`, weights);
-  files.set(`${name}.test.json`, recordedJson(plan));
+  files.set(`${name}.test.json`, recordedJson(entries));
   const read = (file: string): string => `read(new URL("./${file}", import.meta.url))`;
   const load = `await load(${[`${name}.wasm`, ...(hasWeights ? [`${name}.bin`] : [])].map(read).join(", ")})`;
   files.set(
     `${name}_test.js`,
-    wasmTest(plan, load, [
+    wasmTest(entries, load, [
       'import { readFileSync as read } from "node:fs";',
       `import { load } from "./${name}.js";`,
       `const test = JSON.parse(read(new URL("./${name}.test.json", import.meta.url), "utf8"));`,
     ]),
-  );
-  return files;
-}
-
-/**
- * The files of an export as a program for Deno: it reads numbers of the input as JSON, an object or, where there is one
- * input, a list, and writes those of the output; without input it does the recorded call.
- */
-export function writeDeno(plan: ExportPlan, writer: Standalone, weights: Uint8Array<ArrayBuffer>): ExportFiles {
-  const { name } = plan, files = new Map(writeWasm(plan, writer, weights)), hasWeights = weights.length > 0;
-  const inputs = arraysOf(plan, "input"), outputs = arraysOf(plan, "output");
-  const names = [`${name}.wasm`, ...(hasWeights ? [`${name}.bin`] : []), `${name}.test.json`];
-  const read = (file: string): string => `Deno.readFileSync(import.meta.dirname + "/${file}")`;
-  const args = [
-    ...inputs.map(([, a]) => `typed(${jsArray(a.dtype)}, given.inputs.${a.name})`),
-    ...plan.variables.map((v) => `given.sizes.${v.name}`),
-  ];
-  const only = inputs.length === 1 ? inputs[0][1].name : undefined;
-  files.set(
-    "main.ts",
-    [
-      `// ${name}: numbers in as JSON, numbers out. deno run --allow-read main.ts '{"inputs": {...}, "sizes": {...}}'`,
-      `// deno compile --allow-read ${names.map((n) => `--include ${n}`).join(" ")} -o ${name} main.ts`,
-      `import { load } from "./${name}.js";`,
-      "",
-      "type Numbers = (number | string)[];",
-      "interface Given {",
-      "  inputs: Record<string, Numbers>;",
-      "  sizes: Record<string, number>;",
-      "}",
-      `const recorded: Given = JSON.parse(new TextDecoder().decode(${read(`${name}.test.json`)}));`,
-      "const text = Deno.args[0], read = text === undefined ? recorded : JSON.parse(text);",
-      `const given: Given = ${
-        only === undefined
-          ? "read"
-          : `Array.isArray(read) ? { inputs: { ${only}: read }, sizes: recorded.sizes } : read`
-      };`,
-      "// deno-lint-ignore no-explicit-any",
-      'const typed = (A: any, list: Numbers) => A.from(list, A.name.startsWith("Big") ? BigInt : Number);',
-      `const m = await load(${[`${name}.wasm`, ...(hasWeights ? [`${name}.bin`] : [])].map(read).join(", ")});`,
-      `m.run(${args.join(", ")});`,
-      `console.log(JSON.stringify({ ${
-        outputs.map(([, a]) => `${a.name}: Array.from(m.${a.name}, Number)`).join(", ")
-      } }));`,
-      "",
-    ].join("\n"),
   );
   return files;
 }

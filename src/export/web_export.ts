@@ -1,6 +1,6 @@
 /**
  * An export as a page: shaders in WGSL with what runs them, made with the limits that every adapter has, the weights, and
- * the WebAssembly module for browsers without an adapter. In: a plan; out: files of a folder.
+ * the WebAssembly module for browsers without an adapter. In: plans that share weights and state; out: files of a folder.
  *
  * @module
  */
@@ -12,14 +12,23 @@ import { ExportError } from "../helpers/errors.ts";
 import { roundUp } from "../helpers/math.ts";
 import { CStyleRenderer, identifier } from "../renderer/c/cstyle.ts";
 import { uniformWords, WGSL_LANGUAGE } from "../renderer/c/wgsl.ts";
+import type { LinearProgram } from "../renderer/renderer.ts";
 import { DEFAULT_LIMITS, webGpuCaps } from "../renderer/webgpu_caps.ts";
 import { argOf } from "../uop/core/args.ts";
 import { Ops } from "../uop/core/ops.ts";
 import { toposort } from "../uop/core/uop.ts";
 import type { ExportFiles } from "./c_export.ts";
-import { arraysOf, type ExportPlan, placesOf, type PlanPart, type PlanScalar } from "./export_plan.ts";
+import {
+  arraysOf,
+  entryName,
+  type ExportPlan,
+  placesOf,
+  type PlanEntry,
+  type PlanPart,
+  type PlanScalar,
+} from "./export_plan.ts";
 import { gridExpression } from "./grid_expression.ts";
-import { jsArray, takenText, writeWasm } from "./wasm_export.ts";
+import { argumentsText, jsArray, needsOf, resultsText, takenText, writeWasm } from "./wasm_export.ts";
 
 /** Buffers are multiples of a vector; bindings begin at multiples of 256. */
 const GRAIN = 16, BINDING = 256;
@@ -38,32 +47,69 @@ const FORMS = {
 class Memory {
   /** Bytes, and from where in the file of weights they are filled; -1 for none. */
   readonly buffers: [nbytes: number, from: number][] = [];
-  readonly at = new Map<number, number>();
+  private readonly at = new Map<number, number>();
+  private readonly inRun = new Map<ExportPlan, Map<number, number>>();
 
-  constructor(plan: ExportPlan) {
-    plan.arrays.forEach((a, n) => {
-      if (a.space === "arena") return;
-      const from = a.space === "weight" ? a.offset : a.space === "state" ? plan.weightBytes + a.offset : -1;
-      this.at.set(n, this.add(a.size * a.dtype.itemsize, from));
-    });
-    const { blocks, places } = placesOf(plan, LAYOUT);
-    const first = this.buffers.length;
-    for (const nbytes of blocks) this.add(nbytes, -1);
-    for (const [n, { block }] of places) this.at.set(n, first + block);
+  constructor(entries: readonly PlanEntry[]) {
+    for (const { plan } of entries) {
+      plan.arrays.forEach((a, n) => {
+        if (a.space === "arena" || this.at.has(n)) return;
+        const from = a.space === "weight" ? a.offset : a.space === "state" ? plan.weightBytes + a.offset : -1;
+        this.at.set(n, this.add(a.size * a.dtype.itemsize, from));
+      });
+    }
+    const first = this.buffers.length; // of what is of one run: all functions share it
+    for (const { plan } of entries) {
+      const { blocks, places } = placesOf(plan, LAYOUT);
+      blocks.forEach((nbytes, i) => {
+        const known = this.buffers[first + i];
+        if (known === undefined) this.add(nbytes, -1);
+        else known[0] = Math.max(known[0], sizeOf(nbytes));
+      });
+      this.inRun.set(plan, new Map([...places].map(([n, { block }]) => [n, first + block])));
+    }
+  }
+  /** The buffer of an array as a function of this plan uses it. */
+  of(plan: ExportPlan, array: number): number {
+    return this.at.get(array) ?? this.inRun.get(plan)!.get(array)!;
   }
   add(nbytes: number, from: number): number {
-    return this.buffers.push([roundUp(Math.max(nbytes, GRAIN), GRAIN), from]) - 1;
+    return this.buffers.push([sizeOf(nbytes), from]) - 1;
   }
 }
 
-/** What stands in the list of steps. */
-class Steps {
-  readonly lines: string[] = [];
-  readonly shaders: string[] = [];
+/** Bytes of the buffer of an array. */
+function sizeOf(nbytes: number): number {
+  return roundUp(Math.max(nbytes, GRAIN), GRAIN);
+}
+
+/** What the functions of a page share. */
+class Shaders {
+  readonly programs: readonly LinearProgram[];
+  readonly texts: string[] = [];
   private readonly known = new Map<string, number>();
 
-  constructor(private readonly action: string, private readonly plan: ExportPlan, private readonly memory: Memory) {
-    const programs = plan.kernels.map(({ ast }) => toProgram(ast, webRenderer));
+  constructor({ kernels }: ExportPlan, readonly memory: Memory) {
+    this.programs = kernels.map(({ ast }) => toProgram(ast, webRenderer));
+  }
+  /** The number of the shader of a program. */
+  of(program: LinearProgram): number {
+    const source = webRenderer.parts(program, identifier(program.name));
+    const text = [...source.declarations.values(), source.body].join("\n");
+    let shader = this.known.get(text);
+    if (shader === undefined) this.known.set(text, shader = this.texts.push(text) - 1);
+    return shader;
+  }
+}
+
+/** What stands in the list of steps of a function. */
+class Steps {
+  readonly lines: string[] = [];
+  private readonly memory: Memory;
+
+  constructor(private readonly action: string, private readonly plan: ExportPlan, private readonly shaders: Shaders) {
+    const { programs } = shaders;
+    this.memory = shaders.memory;
     for (const s of plan.steps) {
       if (s.kind === "copy") this.copy(this.place(s.to), this.place(s.from), s.nbytes);
       else this.kernel(s, programs[s.kernel]);
@@ -71,7 +117,7 @@ class Steps {
   }
 
   private place({ array, offset }: PlanPart): readonly [buffer: number, offset: number] {
-    return [this.memory.at.get(array)!, offset];
+    return [this.memory.of(this.plan, array), offset];
   }
   private copy(to: readonly [number, number], from: readonly [number, number], nbytes: number): void {
     if ((to[1] | from[1]) % 4 !== 0) {
@@ -83,11 +129,8 @@ class Steps {
     return new ExportError(this.action, { reason });
   }
 
-  private kernel(step: ExportPlan["steps"][number] & { kind: "kernel" }, program: ReturnType<typeof toProgram>): void {
-    const source = webRenderer.parts(program, identifier(program.name));
-    const text = [...source.declarations.values(), source.body].join("\n");
-    let shader = this.known.get(text);
-    if (shader === undefined) this.known.set(text, shader = this.shaders.push(text) - 1);
+  private kernel(step: ExportPlan["steps"][number] & { kind: "kernel" }, program: LinearProgram): void {
+    const shader = this.shaders.of(program);
     const params = program.params.filter((p) => p !== undefined),
       after: (() => void)[] = [],
       bound = new Map<number, boolean>();
@@ -134,32 +177,51 @@ function wordsOf(s: PlanScalar): [low: string, high: string] {
   }
 }
 
-/** The module that runs shaders. */
-function pageModule(action: string, plan: ExportPlan): string {
-  const { name, variables } = plan, memory = new Memory(plan), steps = new Steps(action, plan, memory);
-  const inputs = arraysOf(plan, "input"),
-    outputs = arraysOf(plan, "output"),
-    hasWeights = plan.weightBytes + plan.stateBytes > 0;
+/** A function of the module that runs shaders. */
+function functionText(action: string, e: PlanEntry, shaders: Shaders): string {
+  const { plan } = e, { variables, draws } = plan, slot = (n: number): number => shaders.memory.of(plan, n);
+  const inputs = arraysOf(plan, "input"), outputs = arraysOf(plan, "output"), name = entryName(e);
   const parameters = [...inputs.map(([, a]) => a.name), ...variables.map((v) => v.name)];
-  const slot = (n: number): number => memory.at.get(n)!;
-  const shaders = steps.shaders.map((s) => `  \`${s.trim().replace(/[\\`$]/g, "\\$&")}\`,`);
-  const result = outputs.map(([n, a]) => `    ${a.name}: [${slot(n)}, ${jsArray(a.dtype)}, ${a.size}],`);
+  const results = outputs.map(([n, a]) => `${a.name}: [${slot(n)}, ${jsArray(a.dtype)}, ${a.size}]`);
+  const lines = [
+    ...variables.map(({ name, min, max }) =>
+      `if (!(${name} >= ${min} && ${name} <= ${max})) throw new RangeError("${name} is from ${min} to ${max}");`
+    ),
+    ...inputs.map(([n, a]) =>
+      `if (${a.name}) write(${slot(n)}, ${jsArray(a.dtype)}.from(taken("${a.name}", ${a.size}, ${a.name})));`
+    ),
+    `const out = await queue("${name}", { ${results.join(", ")} }, (c, k) => {`,
+    ...new Steps(action, plan, shaders).lines.map((l) => `  ${l}`),
+    ...(draws > 0 ? [`  counter += ${draws}n;`] : []),
+    "});",
+    `return ${outputs.length === 1 ? `out.${outputs[0][1].name}` : "out"};`,
+  ];
+  return [`    async ${name}(${parameters.join(", ")}) {`, ...lines.map((l) => `      ${l}`), "    },"].join("\n");
+}
+
+/** The module that runs shaders. */
+function pageModule(action: string, entries: readonly PlanEntry[]): string {
+  const [{ plan }] = entries, { name } = plan, memory = new Memory(entries), shaders = new Shaders(plan, memory);
+  const functions = entries.map((e) => functionText(action, e, shaders)).join("\n"), needs = needsOf(entries);
+  const texts = shaders.texts.map((s) => `  \`${s.trim().replace(/[\\`$]/g, "\\$&")}\`,`);
+  const byWasm = entries.map(entryName).map((n) => `${n}: async (...args) => own(m.${n}(...args))`);
   return `// ${name}: shaders and what runs them; WebAssembly where there is no adapter. Written by dinograd.
 const SHADERS = [
-${shaders.join("\n")}
+${texts.join("\n")}
 ];
 const BUFFERS = ${JSON.stringify(memory.buffers)};
 const lo = (x) => Number(BigInt.asUintN(32, x));
-${inputs.length > 0 ? takenText(plan) : ""}
+${needs.inputs ? takenText(entries) : ""}
+const own = (y) => y?.slice?.() ?? (y && Object.fromEntries(Object.entries(y).map(([n, a]) => [n, a.slice()])));
 /** weights: their bytes; device: a GPUDevice, or null for WebAssembly. */
 export async function load(weights, device) {
-${hasWeights ? `  weights ??= await (await fetch(new URL("./${name}.bin", import.meta.url))).arrayBuffer();` : ""}
+${needs.weights ? `  weights ??= await (await fetch(new URL("./${name}.bin", import.meta.url))).arrayBuffer();` : ""}
   if (device === undefined) device = await (await globalThis.navigator?.gpu?.requestAdapter())?.requestDevice();
   if (!device) {
     const m = await (await import(new URL("./${name}.js", import.meta.url))).load(undefined${
-    hasWeights ? ", weights" : ""
+    needs.weights ? ", weights" : ""
   });
-    return { ...m, device: "WASM", run: async (...args) => m.run(...args) };
+    return { ...m, device: "WASM", ${byWasm.join(", ")} };
   }
   const bytes = new Uint8Array(weights ?? 0);
   const buffers = BUFFERS.map(([size]) => device.createBuffer({ size, usage: 0x8c }));
@@ -173,26 +235,17 @@ ${hasWeights ? `  weights ??= await (await fetch(new URL("./${name}.bin", import
   const pipelines = await Promise.all(SHADERS.map((code) =>
     device.createComputePipelineAsync({ layout: "auto", compute: { module: device.createShaderModule({ code }) } })));
   let seed = ${plan.test.seed}n, counter = ${plan.test.counter}n;
-  const outputs = {
-${result.join("\n")}
-  }, groups = new Map();
-  const run = async (${parameters.join(", ")}) => {
-${
-    variables.map((v) =>
-      `    if (!(${v.name} >= ${v.min} && ${v.name} <= ${v.max})) throw new RangeError("${v.name} is from ${v.min} to ${v.max}");\n`
-    ).join("")
-  }${
-    inputs.map(([n, a]) =>
-      `    if (${a.name}) write(${slot(n)}, ${jsArray(a.dtype)}.from(taken("${a.name}", ${a.size}, ${a.name})));\n`
-    ).join("")
-  }    const encoder = device.createCommandEncoder();
+  const groups = new Map();
+  // queues the steps of a function, and reads what they give
+  const queue = async (name, outputs, steps) => {
+    const encoder = device.createCommandEncoder();
     let pass, step = 0;
     const c = (to, toAt, from, fromAt, n) => {
       pass = pass?.end();
       encoder.copyBufferToBuffer(buffers[from], fromAt, buffers[to], toAt, n);
     };
     const k = (shader, slots, [x, y = 1, z = 1], at, words) => {
-      const key = step++;
+      const key = name + step++;
       if (x * y * z === 0) return;
       let g = groups.get(key);
       if (g === undefined) {
@@ -208,13 +261,9 @@ ${
       pass.setBindGroup(0, g[0]);
       pass.dispatchWorkgroups(x, y, z);
     };
-${steps.lines.map((l) => `    ${l}`).join("\n")}
+    steps(c, k);
     pass?.end();
-${
-    plan.draws > 0
-      ? `    counter += ${plan.draws}n;\n`
-      : ""
-  }    const out = {}, reads = Object.entries(outputs).map(([name, [i, A, n]]) => {
+    const out = {}, reads = Object.entries(outputs).map(([name, [i, A, n]]) => {
       const size = BUFFERS[i][0], to = device.createBuffer({ size, usage: 0x9 });
       encoder.copyBufferToBuffer(buffers[i], 0, to, 0, size);
       return async () => {
@@ -225,9 +274,14 @@ ${
     });
     device.queue.submit([encoder.finish()]);
     await Promise.all(reads.map((f) => f()));
-    return ${outputs.length === 1 ? `out.${outputs[0][1].name}` : "out"};
+    return out;
   };
-  return { device: "WEBGPU", run, reset, seed: (s, n = 0n) => [seed, counter] = [BigInt(s), BigInt(n)] };
+  return {
+    device: "WEBGPU",
+    reset,
+    seed: (s, n = 0n) => [seed, counter] = [BigInt(s), BigInt(n)],
+${functions}
+  };
 }
 `;
 }
@@ -251,19 +305,20 @@ ${list.join("\n")}
 }
 
 /**
- * A page with a form: numbers in, numbers out, and the time that it took. Its files lie beside it, or, where they are
- * given, in it.
+ * A page with a form: numbers in, numbers out, and the time that it took; of several functions one is chosen. Its files lie
+ * beside it, or, where they are given, in it.
  */
-function page(plan: ExportPlan, inside?: ExportFiles): string {
-  const { name } = plan,
-    file = (end: string): string => inside === undefined ? `"./${name}${end}"` : `at["${name}${end}"]`,
-    inputs = arraysOf(plan, "input").map(([, a]) => a),
-    outputs = arraysOf(plan, "output").map(([, a]) => a);
-  const args = [
-    ...inputs.map((a) => `typed(${jsArray(a.dtype)}, given.inputs.${a.name})`),
-    ...plan.variables.map((v) => `given.sizes.${v.name}`),
-  ];
-  const named = outputs.length === 1 ? `{ ${outputs[0].name}: made }` : "made";
+function page(entries: readonly PlanEntry[], inside?: ExportFiles): string {
+  const [{ name: first, plan: { name } }] = entries, isOne = first === "";
+  const file = (end: string): string => inside === undefined ? `"./${name}${end}"` : `at["${name}${end}"]`;
+  const calls = entries.map((e) =>
+    `  ${entryName(e)}: async (given) => (${
+      resultsText(e, `await model.${entryName(e)}(${argumentsText(e, "given")})`)
+    }),`
+  );
+  const choice = isOne ? "" : `<label for="entry">Function</label>
+<select id="entry">${entries.map((e) => `<option>${e.name}</option>`).join("")}</select>
+`;
   return `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
@@ -272,7 +327,7 @@ function page(plan: ExportPlan, inside?: ExportFiles): string {
 <title>${name}</title>
 <style>body { font: 16px system-ui; max-width: 50em; margin: 2em auto; padding: 0 1em } textarea { width: 100% }</style>
 <h1>${name}</h1>
-<label for="input">Input, as numbers</label>
+${choice}<label for="input">Input, as numbers</label>
 <textarea id="input" rows="8"></textarea>
 <p><button id="run">Run</button> <span id="state" role="status">loading</span></p>
 <pre id="output"></pre>
@@ -283,13 +338,20 @@ ${inside === undefined ? "" : embedded(inside)}const { load } = await import(new
 const $ = (id) => document.getElementById(id);
 const typed = (A, list) => A.from(list, A.name.startsWith("Big") ? BigInt : Number);
 const test = await (await fetch(${file(".test.json")})).json();
-$("input").value = JSON.stringify({ inputs: test.inputs, sizes: test.sizes });
 const model = await load(undefined, location.hash === "#wasm" ? null : undefined);
+const calls = {
+${calls.join("\n")}
+};
+const entry = () => ${isOne ? '"run"' : '$("entry").value'};
+const show = () => {
+  const { inputs, sizes } = ${isOne ? "test" : "test[entry()]"};
+  $("input").value = JSON.stringify({ inputs, sizes });
+};
 const run = async () => {
   try {
     const given = JSON.parse($("input").value), start = performance.now();
-    const made = await model.run(${args.join(", ")}), ms = performance.now() - start;
-    globalThis.results = ${named};
+    globalThis.results = await calls[entry()](given);
+    const ms = performance.now() - start;
     $("output").textContent = Object.entries(globalThis.results).map(([n, list]) => n + ": " + Array.from(list).join(", ")).join("\\n");
     $("state").textContent = ms.toFixed(1) + " ms on " + model.device;
   } catch (error) {
@@ -297,6 +359,7 @@ const run = async () => {
   }
 };
 $("run").onclick = run;
+${isOne ? "" : '$("entry").onchange = show;\n'}show();
 await run();
 </script>
 </html>
@@ -320,15 +383,16 @@ function checkDTypes(action: string, plan: ExportPlan): void {
 /** The files of an export as a page: a folder, or, as a `single` one, one file that needs no server. */
 export function writeWeb(
   action: string,
-  plan: ExportPlan,
+  entries: readonly PlanEntry[],
   writer: Standalone,
   weights: Uint8Array<ArrayBuffer>,
   single: boolean,
 ): ExportFiles {
+  const [{ plan }] = entries, { name } = plan;
   checkDTypes(action, plan);
-  const { name } = plan, files = new Map(writeWasm(plan, writer, weights));
-  files.set(`${name}_web.js`, pageModule(action, plan));
-  if (!single) return files.set("index.html", page(plan));
+  const files = new Map(writeWasm(entries, writer, weights));
+  files.set(`${name}_web.js`, pageModule(action, entries));
+  if (!single) return files.set("index.html", page(entries));
   const inside = [".wasm", ".bin", ".test.json", ".js", "_web.js"].map((end) => name + end).filter((n) => files.has(n));
-  return new Map([["index.html", page(plan, new Map(inside.map((n) => [n, files.get(n)!])))]]);
+  return new Map([["index.html", page(entries, new Map(inside.map((n) => [n, files.get(n)!])))]]);
 }

@@ -140,6 +140,8 @@ export const CONTEXT_VARS = {
   ALLOW_TF32: { value: 0, early: true },
   /** 1 renders PTX on CUDA, which the driver assembles; NVRTC is then not opened. */
   PTX: { value: 0, early: true },
+  /** 0 keeps CUDA's copy engine for tensors (TMA, compute capability 9.0) from bringing the tiles of matrix units. */
+  TMA: { value: 1, early: true },
   /**
    * Milliseconds that a process of a distributed program waits for the others; past them a CollectiveError tells who
    * is where.
@@ -169,8 +171,8 @@ interface Modes {
   readonly lines: boolean;
   readonly cuts: boolean;
 }
-/** Memo of {@linkcode currentModes} where no context holds. */
-let freeModes: Modes | undefined;
+/** Memos of {@linkcode currentModes} and {@linkcode modesText} where nothing holds. */
+let freeModes: Modes | undefined, freeText: string | undefined;
 /** Counts sets: memos of older ones are void. */
 let sets = 0;
 
@@ -194,7 +196,9 @@ function contextOf(hold: Hold | undefined): ContextHold | undefined {
 
 /** The value of a variable that a context has set. */
 function heldValue(name: ContextVar): number | string | undefined {
-  for (let c = currentContext(); c !== undefined; c = contextOf(c.outer)) {
+  const hold = currentHold();
+  if (hold === undefined) return undefined;
+  for (let c = contextOf(hold); c !== undefined; c = contextOf(c.outer)) {
     const value = c.values.get(name);
     if (value !== undefined) return value;
   }
@@ -314,6 +318,10 @@ const BUILDING = [
 
 /** What a captured call must be keyed by besides its arguments: "" where all is as it is by default. */
 export function modesText(): string {
+  return currentHold() === undefined ? freeText ??= buildingText() : buildingText();
+}
+
+function buildingText(): string {
   let text = "";
   for (const name of BUILDING) {
     const value = heldValue(name) ?? values.get(name) ?? lookup(name);
@@ -329,7 +337,7 @@ export function modesText(): string {
  */
 export function setEnv(name: ContextVar, value: number | string): void {
   sets++;
-  freeModes = undefined;
+  freeModes = freeText = undefined;
   for (let c = currentContext(); c !== undefined; c = contextOf(c.outer)) {
     if (c.values.has(name)) return void c.values.set(name, value);
   }

@@ -13,25 +13,26 @@ import { ArgumentError } from "./errors.ts";
 const TYPES: ReadonlyMap<string, string> = new Map(
   Object.entries({
     boolean: "accumulate affine alignCorners assumeUnique averageAttnWeights batchFirst bias bidirectional buffer " +
-      "ceilMode center classic compressed consume contiguous countIncludePad density descending detectNegative " +
-      "detectPositive dropLast elementwiseAffine enabled enableGqa equalNan full fullMatrices fused gunzip " +
+      "ceilMode center classic compressed consume contiguous countIncludePad decoupledWeightDecay density " +
+      "descending detectNegative detectPositive dropLast elementwiseAffine enabled enableGqa equalNan full fullMatrices fused gunzip hard " +
       "hasAux hermitian image invert isCausal keepdim largest left logInput logTarget logY needWeights nesterov " +
       "normalized normFirst onesided periodic preWd realize recomputeScaleFactor replacement requiresGrad " +
       "returnComplex returnCounts returnIndex returnIndices returnInverse reuseOutputs reverse right rng " +
       "shuffle sorted squared strict swap trackRunningStats training unitriangular unroll verbose warmup " +
       "withReplacement zeroInfinity",
-    number: "a alpha b1 b2 backoffFactor beta budgetMs correction d decay delta dilationFactor divFactor dropout " +
+    number:
+      "a alpha b1 b2 backoffFactor baseLr beta budgetMs correction d decay delta dilationFactor divFactor dropout " +
       "dropoutP dx endFactor endLr eps etaMin factor finalDivFactor gamma growthFactor high initScale k " +
       "labelSmoothing layerNormEps low lower margin max maxLr maxVal mean min minDelta minLr minVal momentum " +
-      "normType pctStart power rcond scale startFactor std tcoef threshold timeout weightDecay",
+      "momentumDecay normType pctStart power rcond rho scale startFactor std tau tcoef threshold timeout weightDecay",
     integer:
       "batchSize bins blank cooldown decimals dim1 dim2 dimFeedforward divisorOverride growthInterval hopLength " +
-      "ignoreIndex kdim keep maxBytes maxShardBytes minlength n nsSteps numClasses numLayers " +
-      "numSamples numWorkers offset outAxes patience prefetchFactor r stepSize tMax topk totalIters totalSteps " +
-      "vdim warmupSteps winLength",
+      "ignoreIndex kdim keep maxBytes maxShardBytes minlength n nPowerIterations nsSteps numClasses numDecoderLayers numEncoderLayers numLayers " +
+      "numSamples numWorkers offset outAxes patience prefetchFactor r stepSize stepSizeDown stepSizeUp t0 tMax " +
+      "tMult topk totalIters totalSteps vdim warmupSteps winLength",
     value: "nan neginf posinf",
     string: "annealStrategy approximate device indexing interpolation mode nonlinearity norm paddingMode prefix " +
-      "reduction thresholdMode",
+      "reduction scaleMode thresholdMode",
     function: "gradFxn",
   }).flatMap(([type, names]) => names.split(" ").map((name): [string, string] => [name, type])),
 );

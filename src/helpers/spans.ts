@@ -53,7 +53,8 @@ export interface SpanListener {
   (span: Span): void;
   /**
    * Hears launches that a device has timed, of many kernels at once: their steps, when the first began, and how many
-   * milliseconds after that each ended. Where it is absent each is told as a span.
+   * milliseconds after that each ended: as many of `ends` as there are steps, until the call returns. Where it is absent
+   * each is told as a span.
    */
   launches?(items: readonly unknown[], startMs: number, ends: Float64Array): void;
 }

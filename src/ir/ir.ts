@@ -36,6 +36,7 @@ export {
   type Scope,
   ShapeArg,
   Storage,
+  TensorMapArg,
   VariableArg,
 } from "../uop/core/args.ts";
 export { Arithmetic } from "../uop/core/arithmetic.ts";
@@ -81,7 +82,13 @@ export {
 } from "../device/allocator.ts";
 export { Buffer } from "../device/buffer.ts";
 export { type Backend, type Device as BackendDevice, registerBackend } from "../device/device.ts";
-export type { Standalone, StandaloneScalar, StandaloneSpec, StandaloneStep } from "../device/standalone.ts";
+export type {
+  Standalone,
+  StandaloneEntry,
+  StandaloneScalar,
+  StandaloneSpec,
+  StandaloneStep,
+} from "../device/standalone.ts";
 export {
   type Compiler,
   type Graph,
@@ -106,11 +113,15 @@ export {
   CWriter,
 } from "../renderer/c/cstyle.ts";
 export {
+  type BoxRing,
   type Capabilities,
   COMMON_DTYPES,
+  type CopyEngine,
+  type FilledRing,
   type GridCaps,
   type LaunchGrid,
   type LinearProgram,
+  type ProgramMap,
   type ProgramParam,
   type Renderer,
   SCALAR_CAPS,

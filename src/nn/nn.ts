@@ -8,7 +8,7 @@ export {
   MultiHeadAttention,
   MultiheadAttention,
   type MultiHeadAttentionOptions,
-} from "./attention.ts";
+} from "./layers/attention.ts";
 export {
   type CellOptions,
   GRUCell,
@@ -19,7 +19,7 @@ export {
   type Nonlinearity,
   RNNCell,
   type RNNCellOptions,
-} from "./cells.ts";
+} from "./layers/cells.ts";
 export {
   Conv1d,
   Conv2d,
@@ -29,10 +29,10 @@ export {
   ConvTranspose2d,
   ConvTranspose3d,
   type ConvTransposeOptions,
-} from "./conv_layers.ts";
-export { AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d } from "./dropout.ts";
-export { Embedding } from "./embedding.ts";
-export { Linear, type LinearOptions } from "./linear.ts";
+} from "./layers/conv_layers.ts";
+export { AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d } from "./layers/dropout.ts";
+export { Embedding } from "./layers/embedding.ts";
+export { Bilinear, Linear, type LinearOptions } from "./layers/linear.ts";
 export {
   BatchNorm,
   BatchNorm as BatchNorm1d,
@@ -48,15 +48,23 @@ export {
   RMSNorm,
   RMSNorm as RmsNorm,
   type RMSNormOptions,
-} from "./norm.ts";
-export { GRU, LSTM, type RecurrentOptions, RNN, type RNNOptions } from "./recurrent.ts";
+} from "./layers/norm.ts";
+export { GRU, LSTM, type RecurrentOptions, RNN, type RNNOptions } from "./layers/recurrent.ts";
 export {
   type SequenceMasks,
   TransformerDecoderLayer,
   TransformerEncoderLayer,
   type TransformerLayerOptions,
-} from "./transformer.ts";
+} from "./layers/transformer.ts";
+export {
+  Transformer,
+  TransformerDecoder,
+  TransformerEncoder,
+  type TransformerMasks,
+  type TransformerOptions,
+} from "./layers/encoder_decoder.ts";
 export { AveragedModel, EMA, type EMAOptions } from "./optim/averaging.ts";
+export * as init from "./initial_values.ts";
 export * as metrics from "./metrics.ts";
 export * as utils from "./utils.ts";
 export * as optim from "./optim.ts";

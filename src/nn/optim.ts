@@ -3,8 +3,22 @@
  *
  * @module
  */
-export { Adagrad, type AdagradOptions, RMSprop, type RMSpropOptions } from "./optim/adaptive.ts";
+export {
+  Adadelta,
+  type AdadeltaOptions,
+  Adagrad,
+  type AdagradOptions,
+  RMSprop,
+  type RMSpropOptions,
+} from "./optim/adaptive.ts";
 export { Adam, type AdamOptions, AdamW, LAMB } from "./optim/adam.ts";
+export { Adamax, NAdam, type NAdamOptions, RAdam, type RAdamOptions } from "./optim/adam_variants.ts";
+export {
+  CosineAnnealingWarmRestarts,
+  type CosineRestartOptions,
+  CyclicLR,
+  type CyclicLROptions,
+} from "./optim/cycles.ts";
 export {
   type FusedOptions,
   Optimizer,
@@ -15,6 +29,7 @@ export {
 } from "./optim/optimizer.ts";
 export { clipGradNorm, clipGradValue, GradScaler, type GradScalerOptions } from "./optim/scaling.ts";
 export {
+  ConstantLR,
   CosineAnnealingLR,
   type CosineAnnealingOptions,
   ExponentialLR,
@@ -32,6 +47,8 @@ export {
   PolynomialLR,
   ReduceLROnPlateau,
   type Scheduled,
+  SequentialLR,
+  type SequentialLROptions,
   StepLR,
   StepSchedule,
 } from "./optim/schedulers.ts";

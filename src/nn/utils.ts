@@ -19,7 +19,13 @@ export {
   type TotalNormOptions,
 } from "./optim/scaling.ts";
 
-export { removeWeightNorm, weightNorm, type WeightNormed } from "./weight_norm.ts";
+export {
+  removeSpectralNorm,
+  spectralNorm,
+  type SpectralNormed,
+  type SpectralNormOptions,
+} from "./layers/spectral_norm.ts";
+export { removeWeightNorm, weightNorm, type WeightNormed } from "./layers/weight_norm.ts";
 
 /** At least one tensor. */
 function some(action: string, tensors: readonly Tensor[]): Tensor[] {

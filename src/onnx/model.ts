@@ -59,6 +59,15 @@ export interface LoadOptions {
   readonly requiresGrad?: boolean;
 }
 
+/** Where the weights of a model go, and whether they have gradients. @throws {ArgumentError} */
+export function weightPlace(
+  action: string,
+  options: LoadOptions,
+): { readonly device: string; readonly trained: boolean } {
+  checkOptions(action, options, ["device", "requiresGrad"]);
+  return { device: placeOf(options), trained: checkBoolean(action, "requiresGrad", options.requiresGrad ?? false) };
+}
+
 /** The side of a model that its users see of a ValueInfo. */
 export function portOf(v: { readonly name: string; readonly type: TypeProto | undefined }): OnnxPort {
   const { name, type } = v;
@@ -313,14 +322,13 @@ export async function load(
   options: LoadOptions = {},
 ): Promise<OnnxModel> {
   const action = "load an ONNX model";
-  checkOptions(action, options, ["device", "requiresGrad"]);
-  const device = placeOf(options), trained = checkBoolean(action, "requiresGrad", options.requiresGrad ?? false);
+  const place = weightPlace(action, options);
   const [bytes, file] = await modelBytes(action, from), bad = faultOf(file), model = readModel(bytes, file);
   checkModel(model, bad);
   const external = typeof from !== "string" && !(from instanceof URL)
     ? undefined
     : await externalData(model, file, bad);
-  return modelOf(model, bad, { device, trained, external });
+  return modelOf(model, bad, { ...place, external });
 }
 
 /** A model of records that were checked, or built as they must be. */

@@ -6,6 +6,7 @@
  */
 import { dtypes } from "../dtype/dtype.ts";
 import { FUNCTION_OPS, Ops } from "../uop/core/ops.ts";
+import { TMA } from "./copy_engine.ts";
 import { type Capabilities, COMMON_DTYPES, SCALAR_CAPS } from "./renderer.ts";
 import { MMA_BF16, MMA_F16, MMA_INT8, MMA_TF32, type TensorCore, WGMMA } from "./tensor_core_table.ts";
 
@@ -25,6 +26,8 @@ export interface CudaLimits {
   readonly unitRegisters?: number;
   /** Bytes of the second-level cache. */
   readonly l2?: number;
+  /** Has its driver maps for the copy engine of Hopper? */
+  readonly hasTensorMaps?: boolean;
   /** Allows products of float32 rounded to tf32 (10 bits of mantissa) on matrix units. */
   readonly tf32?: boolean;
 }
@@ -74,6 +77,7 @@ export function cudaCaps(limits: CudaLimits): Capabilities {
       unitRegisters: limits.unitRegisters ?? 65536,
       unitShared,
       hasAsyncCopy: isAmpere,
+      ...(limits.arch === "sm_90a" && limits.hasTensorMaps === true ? { copyEngine: TMA } : {}),
       tensorCores,
     },
   };

@@ -5,7 +5,7 @@
  * @module
  */
 import { type DType, DTYPES, dtypes } from "../dtype/dtype.ts";
-import { argOf, AxisKind } from "../uop/core/args.ts";
+import { argOf, type ArgRecord, AxisKind, type TensorMapArg } from "../uop/core/args.ts";
 import { FUNCTION_OPS, Ops } from "../uop/core/ops.ts";
 import { constant, type UOp } from "../uop/core/uop.ts";
 import { baseOf } from "../uop/rewrite/walk.ts";
@@ -33,8 +33,50 @@ export interface GridCaps {
   readonly unitShared: number;
   /** True for ASYNC_COPY from buffers to shared memory. */
   readonly hasAsyncCopy: boolean;
+  /** For ASYNC_BOX: what copies boxes of buffers by itself. */
+  readonly copyEngine?: CopyEngine;
   /** Matrix units, best first. */
   readonly tensorCores: readonly TensorCore[];
+}
+
+/** Tiles that an engine brings in each iteration of a loop, to a ring of buffers. */
+export interface BoxRing {
+  /** Memory, the ASYNC_BOX of a tile, its elements, and those of a row. */
+  readonly tiles: readonly {
+    readonly memory: UOp;
+    readonly box: UOp;
+    readonly size: number;
+    readonly width: number;
+  }[];
+  /** Buffers of each. */
+  readonly depth: number;
+  /** The RANGE in whose iterations they are brought. */
+  readonly loop: UOp;
+  /** Iterations after its own in which a tile may still be read. */
+  readonly late: number;
+  /** Memory of `depth` barriers. */
+  readonly barriers: UOp;
+  /** What is true for the thread that starts copies. */
+  readonly isFirst: UOp;
+}
+
+/** What is read in an iteration, of each tile: the memory, after what must come before, and where in it the tile begins. */
+export interface FilledRing {
+  /** By tile: the memory. */
+  readonly bases: readonly UOp[];
+  /** By tile: where in it the tile begins. */
+  readonly slots: readonly UOp[];
+}
+
+/** An engine that copies boxes of buffers to shared memory: the arg of the ASYNC_BOXes of a kernel AST. */
+export interface CopyEngine extends ArgRecord {
+  /**
+   * The value of a tile that it brings: rows of `width` elements of the LOAD `l`, where `inner` are the tile's ranges in the order
+   * in which it lies, of which a box has `piece` along a row. undefined where it cannot.
+   */
+  boxOf(l: UOp, inner: readonly UOp[], width: number, piece: number): UOp | undefined;
+  /** Has it fill a ring. */
+  fillRing(ring: BoxRing): FilledRing;
 }
 
 /** Bytes of a row that a kernel keeps, where no cache does. */
@@ -107,6 +149,16 @@ export interface ProgramParam {
   readonly writes: boolean;
 }
 
+/** How the copy engine sees a buffer of a program: an argument that is made of its address. */
+export interface ProgramMap {
+  /** Of the buffer. */
+  readonly slot: number;
+  /** Of its elements. */
+  readonly dtype: DType;
+  /** The box that is copied, and how rows lie. */
+  readonly map: TensorMapArg;
+}
+
 /** How many groups of how many threads a program runs on. */
 export interface LaunchGrid {
   /** By dimension: constants, or expressions of the program's variables. */
@@ -125,6 +177,8 @@ export interface LinearProgram {
   readonly params: readonly ProgramParam[];
   /** Scalar arguments, in the order that a launch passes their values. */
   readonly vars: readonly UOp[];
+  /** Arguments behind those that are made of the addresses of buffers; none where absent. */
+  readonly maps?: readonly ProgramMap[];
   /** Iterations of the THREAD loop: a launch runs [begin, end) of them. 1 where there is none. */
   readonly threads: number;
   /** Groups (constants, or expressions of `vars`) and threads of a group, by dimension; absent on devices with loops. */
@@ -151,10 +205,19 @@ export interface Renderer {
   render(program: LinearProgram): string | Uint8Array;
 }
 
+/** Bytes of a TENSOR_MAP as an argument, which begins at a multiple of so many. */
+export const MAP_BYTES = 128, MAP_ALIGN = 64;
+
+/** The number of a TENSOR_MAP among those of the program. */
+export function mapNumber({ maps = [] }: LinearProgram, u: UOp): number {
+  const { slot } = argOf(u.src[0], Ops.PARAM), map = argOf(u, Ops.TENSOR_MAP);
+  return maps.findIndex((m) => m.slot === slot && m.map.same(map));
+}
+
 /** Collects `params`, `vars` and `threads` from an ordered list; the rest of a {@linkcode LinearProgram}. */
 export function programOf(name: string, uops: readonly UOp[], flops = 0, bytes = 0): LinearProgram {
   const params: { slot: number; dtype: DType; size: number; reads: boolean; writes: boolean }[] = [];
-  const vars: UOp[] = [];
+  const vars: UOp[] = [], maps: ProgramMap[] = [];
   const one = constant(1, dtypes.int32);
   const groups: [UOp, UOp, UOp] = [one, one, one], size: [number, number, number] = [1, 1, 1];
   let threads = 1, hasGrid = false;
@@ -178,8 +241,14 @@ export function programOf(name: string, uops: readonly UOp[], flops = 0, bytes =
     if (u.op === Ops.LOAD) p.reads = true;
     else p.writes = true;
   }
+  for (const u of uops) {
+    if (u.op !== Ops.TENSOR_MAP) continue;
+    const { slot } = argOf(u.src[0], Ops.PARAM), { dtype } = params[slot];
+    params[slot].reads = true;
+    maps.push({ slot, dtype, map: argOf(u, Ops.TENSOR_MAP) });
+  }
   vars.sort((a, b) => argOf(a, Ops.VARIABLE).name < argOf(b, Ops.VARIABLE).name ? -1 : 1);
-  const program = { name, uops, params, vars, threads, flops, bytes };
+  const program = { name, uops, params, vars, threads, flops, bytes, ...(maps.length > 0 ? { maps } : {}) };
   return hasGrid ? { ...program, grid: { groups, size } } : program;
 }
 

@@ -28,6 +28,7 @@ import { settleDevices } from "./fuse/settle_devices.ts";
 import { collapseReduces } from "./kernels/collapse.ts";
 import { joinChain, planChains } from "./kernels/plan_chains.ts";
 import { rangeify } from "./kernels/rangeify.ts";
+import { rowWeight } from "./kernels/row_weights.ts";
 import { factsOf, loadsOf, type Slots } from "./kernels/slots.ts";
 import { cutKernels } from "./order/buffer_limits.ts";
 import { Entries, OwnEntries, whatBecomes } from "./order/entries.ts";
@@ -176,6 +177,16 @@ function findRoots(g: Lowering): void {
   );
 }
 
+/** Chains of products; where they compute weights again, of what rows keep. */
+function chain(g: Lowering): void {
+  g.chains = planChains(g.roots, g.capsOf);
+  const { weights } = g.chains;
+  if (weights.size === 0) return;
+  g.now = rebuildAll(g.now, (u, src) => weights.has(u) ? rowWeight(u.withSrc(src)) : undefined);
+  findRoots(g);
+  g.chains = planChains(g.roots, g.capsOf);
+}
+
 function fuse(g: Lowering): void {
   g.plan = planFusion(g.roots, g.capsOf, g.chains, fuses() ? [] : resultsAsWritten(g.roots));
   for (const u of [...g.numbers, ...g.fills.keys()]) g.plan.realized.add(u);
@@ -300,7 +311,7 @@ const PASSES: readonly SchedulePass[] = [
   { name: "lay out operands", when: onGrid, run: layOutOperands, spec: specTensor },
   { name: KEEP, when: (g) => g.kept.size > 0, run: keepNodes, spec: specTensor },
   { name: "find roots", run: findRoots },
-  { name: "plan chains", when: (g) => onGrid(g) && fuses(), run: (g) => g.chains = planChains(g.roots, g.capsOf) },
+  { name: "plan chains", when: (g) => onGrid(g) && fuses(), run: chain },
   { name: "fuse", run: fuse },
   { name: "place", run: place },
   { name: "limit", run: limit },

@@ -1,42 +1,24 @@
 /**
- * Where the time of a program goes: `profile(fn)`, and PROFILE=1 for a whole program. In: the spans that are told while it
- * runs. Out: a summary, and a trace that Perfetto opens; both are made when they are asked for, so that little is done
- * while the program runs.
+ * Where the time of a program goes: `profile(fn)`, and PROFILE=1 for a whole program. In: what profiler.ts collected while
+ * it ran. Out: a summary, and a trace that Perfetto opens.
  *
  * @module
  */
 import { getDevice, openDevices } from "../device/device.ts";
-import type { ThreadCounts, ThreadTimes } from "../device/program.ts";
 import { countText } from "../engine/front/listening.ts";
-import type { CompiledKernel, ExecItem } from "../engine/front/runners.ts";
 import { rooflineOf } from "../engine/roofline.ts";
 import { byteText } from "../helpers/errors.ts";
 import { checkBoolean, checkFunction, checkOptions } from "../helpers/options.ts";
-import { listen, type Span, type SpanKind, type SpanListener } from "../helpers/spans.ts";
-import { lineText } from "../helpers/stack.ts";
-import type { LinearProgram } from "../renderer/renderer.ts";
-import type { Work } from "../uop/core/recording.ts";
+import type { SpanKind } from "../helpers/spans.ts";
 import { type CounterTrack, perfettoTrace, type Slice } from "./perfetto.ts";
-
-/** A kernel in a profile. */
-export interface ProfiledKernel {
-  /** Its name: its kind and the sizes of its loops. */
-  readonly name: string;
-  /** Where it ran. */
-  readonly device: string;
-  /** How often. */
-  launches: number;
-  /** Milliseconds of all launches: by the device's clock where it has one. */
-  timeMs: number;
-  /** Arithmetic operations of all launches. */
-  flops: number;
-  /** Bytes that all launches touched. */
-  bytes: number;
-  /** The line of the program that computes with it, where known. */
-  line: string | undefined;
-  /** What the threads of all launches counted, where that was asked for and the system counts: CLANG on Linux. */
-  counts?: ThreadCounts;
-}
+import {
+  type Collected,
+  isWork,
+  type ProfiledKernel,
+  type ProfiledSpan,
+  Profiler,
+  type ThreadPart,
+} from "./profiler.ts";
 
 /** A thread in a profile: of CLANG, whose runtime tells what each did. */
 export interface ProfiledThread {
@@ -68,235 +50,8 @@ export interface ProfiledDevice {
   collectives: number;
 }
 
-/** A span as it is kept: it holds no graph and no buffer. */
-interface Kept {
-  readonly kind: SpanKind;
-  readonly name: string;
-  readonly startMs: number;
-  readonly endMs: number;
-  readonly device: string | undefined;
-  readonly kernel: ProfiledKernel | undefined;
-  readonly flows: readonly number[] | undefined;
-  readonly isQueued: boolean;
-}
-
-/** A part of a launch that a thread ran. */
-interface Part {
-  readonly kernel: ProfiledKernel;
-  readonly thread: number;
-  readonly core: number;
-  readonly startMs: number;
-  readonly endMs: number;
-  readonly counts: ThreadCounts | undefined;
-}
-
-/** Launches that a device timed, as they were told: taken apart when the profile is asked for. */
-interface Batch {
-  readonly kernels: readonly ProfiledKernel[];
-  readonly startMs: number;
-  /** Milliseconds after the start. */
-  readonly ends: Float64Array;
-  /** What threads did of them, where the device tells. */
-  readonly threads: Float64Array | undefined;
-  readonly times: ThreadTimes | undefined;
-  flow: number | undefined;
-}
-
-/** Spans that are kept; of a longer program the beginning. */
-const MAX_SPANS = 1_000_000;
-
-/** Collects while it listens: of launches that are told at once it keeps where they lie, and nothing else is done then. */
-export class Profiler {
-  private readonly kept: (Kept | Batch)[] = [];
-  /** Spans in `kept`. */
-  private count = 0;
-  private readonly kernels = new Map<LinearProgram, ProfiledKernel>();
-  /** Of steps that run again and again. */
-  private readonly kernelsOf = new WeakMap<readonly unknown[], readonly ProfiledKernel[]>();
-  private readonly samples = new Map<string, [number, number][]>();
-  private readonly stopListening: () => void;
-  private readonly startMs: number = performance.now();
-  /** The last schedule, and what it came to: their flow goes on where it runs. */
-  private readonly flowOf = new WeakMap<object, number>();
-  private flows = 0;
-  /** Position in `kept` from which launches and copies are in no run yet. */
-  private pending = 0;
-  private dropped = 0;
-  /** What the device tells later of launches. */
-  private readonly later: Promise<unknown>[] = [];
-  private readonly watched = new Map<string, ThreadTimes>();
-  /** What cannot be counted here. */
-  private uncounted: string | undefined;
-
-  /** Begins to listen. @param counts whether counters of the processor are read, too */
-  constructor(private readonly counts: boolean = false) {
-    const listener: SpanListener = (span) => this.hear(span);
-    listener.launches = (items, startMs, ends) => this.hearLaunches(items as readonly ExecItem[], startMs, ends);
-    for (const { name } of openDevices()) this.threadsOf(name);
-    this.stopListening = listen(listener);
-  }
-
-  /** Ends it. */
-  stop(): void {
-    this.stopListening();
-    for (const threads of this.watched.values()) threads.stop();
-    this.watched.clear();
-  }
-
-  /** Settles when devices have told of all launches, when they ran. */
-  async settled(): Promise<void> {
-    await Promise.allSettled(this.later);
-  }
-
-  /** The threads of a device, watched from now on. */
-  private threadsOf(device: string): ThreadTimes | undefined {
-    let threads = this.watched.get(device);
-    if (threads === undefined && (threads = getDevice(device).threadTimes) !== undefined) {
-      this.watched.set(device, threads);
-      threads.start(this.counts);
-      if (this.counts) this.uncounted = threads.uncounted();
-    }
-    return threads;
-  }
-
-  private hearLaunches(items: readonly ExecItem[], startMs: number, ends: Float64Array): void {
-    if (this.count + items.length > MAX_SPANS) return void (this.dropped += items.length);
-    let kernels = this.kernelsOf.get(items);
-    if (kernels === undefined) this.kernelsOf.set(items, kernels = items.map((item) => this.kernel(item)));
-    this.count += items.length;
-    const times = this.threadsOf(kernels[0].device), threads = times?.take();
-    this.kept.push({ kernels, startMs, ends, threads, times, flow: undefined });
-  }
-
-  private hear({ kind, name, startMs, endMs, device, deviceMs, isQueued, later, subject }: Span): void {
-    if (this.count >= MAX_SPANS) return void this.dropped++;
-    let kernel: ProfiledKernel | undefined, start = startMs, flows: number[] | undefined;
-    if (kind === "compile") this.threadsOf(device!); // before the first of its kernels runs
-    if (isWork(kind)) {
-      // the host waits for the device: its own time ends when the host goes on
-      if (deviceMs !== undefined) start = Math.max(startMs, endMs - deviceMs);
-      if (kind === "launch") kernel = this.kernel(subject as ExecItem);
-    } else if (kind === "schedule" && subject !== undefined) {
-      this.flowOf.set(subject as object, ++this.flows);
-      flows = [this.flows];
-    } else if (kind === "run" || kind === "replay") {
-      const own = kind === "run" ? this.flowOf.get(subject as object) : undefined;
-      flows = [...own === undefined ? [] : [own], ...this.flowsToDevices()];
-    }
-    // kernels take no memory
-    for (const { name, allocator: { used } } of kind === "launch" || kind === "pass" ? [] : openDevices()) {
-      const list = this.samples.get(name);
-      if (list === undefined) this.samples.set(name, [[endMs, used]]);
-      else if (list[list.length - 1][1] !== used) list.push([endMs, used]);
-    }
-    const where = kind === "pass" ? (subject as Work | undefined)?.device || undefined : device;
-    const at = this.kept.length;
-    this.count++;
-    this.kept.push({ kind, name, startMs: start, endMs, device: where, kernel, flows, isQueued: isQueued === true });
-    if (later === undefined) return;
-    this.later.push(
-      later.then(([startMs, endMs]) => {
-        this.kept[at] = { ...this.kept[at] as Kept, startMs, endMs, isQueued: false };
-      }, () => {}), // the device is lost: it stays queued
-    );
-  }
-
-  /** From a run to what each device did first in it. */
-  private flowsToDevices(): number[] {
-    const seen = new Set<string>(), flows: number[] = [], { kept } = this;
-    for (let at = this.pending; at < kept.length; at++) {
-      const k = kept[at], device = "ends" in k ? k.kernels[0].device : isWork(k.kind) ? k.device! : undefined;
-      if (device === undefined || seen.has(device)) continue;
-      seen.add(device);
-      flows.push(++this.flows);
-      if ("ends" in k) k.flow = this.flows;
-      else kept[at] = { ...k, flows: [this.flows] };
-    }
-    this.pending = kept.length;
-    return flows;
-  }
-
-  private kernel(item: ExecItem): ProfiledKernel {
-    const { device, program: { linear } } = item.runner as CompiledKernel;
-    let k = this.kernels.get(linear);
-    if (k === undefined) {
-      const { line } = item, { name, flops, bytes } = linear;
-      k = { name, device, launches: 0, timeMs: 0, flops, bytes, line: line === undefined ? undefined : lineText(line) };
-      this.kernels.set(linear, k);
-    }
-    return k;
-  }
-
-  /** What was collected. */
-  profile<T>(result: T): Profile<T> {
-    const endMs = performance.now(), { startMs, samples, dropped, uncounted } = this, kept = this.kept.flatMap(spansOf);
-    const all = new Map([...this.kernels.values()].map((k) => [k, { ...k, flops: 0, bytes: 0 }]));
-    const spans = kept.map((k) => k.kernel === undefined ? k : { ...k, kernel: all.get(k.kernel)! });
-    for (const { kernel, startMs, endMs } of spans) {
-      if (kernel === undefined) continue;
-      kernel.launches++;
-      kernel.timeMs += endMs - startMs;
-    }
-    const parts = this.kept.flatMap((k) => "ends" in k && k.threads !== undefined ? partsOf(k, all) : []);
-    for (const { kernel, counts } of parts) if (counts !== undefined) kernel.counts = added(kernel.counts, counts);
-    for (const [{ flops, bytes }, k] of all) [k.flops, k.bytes] = [k.launches * flops, k.launches * bytes];
-    const kernels = [...all.values()].filter((k) => k.launches > 0);
-    return new Profile(result, { startMs, endMs, kept: spans, kernels, samples, parts, uncounted, dropped });
-  }
-}
-
-/** What threads did of some launches. */
-function partsOf(batch: Batch, kernels: ReadonlyMap<ProfiledKernel, ProfiledKernel>): Part[] {
-  return batch.times!.read(batch.threads!).map(({ launch, thread, core, beginMs, endMs, counts }) => ({
-    kernel: kernels.get(batch.kernels[launch])!,
-    thread,
-    core,
-    startMs: batch.startMs + beginMs,
-    endMs: batch.startMs + endMs,
-    counts,
-  }));
-}
-
-function added(a: ThreadCounts | undefined, b: ThreadCounts): ThreadCounts {
-  const sum: Record<string, number> = { ...a };
-  for (const [name, n] of Object.entries(b)) sum[name] = (sum[name] ?? 0) + n;
-  return sum;
-}
-
-function isWork(kind: SpanKind): boolean {
-  return kind === "launch" || kind === "copy" || kind === "collective";
-}
-
-/** What is kept as spans. */
-function spansOf(kept: Kept | Batch): readonly Kept[] {
-  if (!("ends" in kept)) return [kept];
-  const { kernels, startMs, ends, flow } = kept;
-  return kernels.map((kernel, i) => ({
-    kind: "launch",
-    name: kernel.name,
-    startMs: startMs + (i === 0 ? 0 : ends[i - 1]),
-    endMs: startMs + ends[i],
-    device: kernel.device,
-    kernel,
-    flows: i === 0 && flow !== undefined ? [flow] : undefined,
-    isQueued: false,
-  }));
-}
-
-/** What a {@linkcode Profile} is made of. */
-interface Collected {
-  readonly startMs: number;
-  readonly endMs: number;
-  readonly kept: readonly Kept[];
-  readonly kernels: readonly ProfiledKernel[];
-  readonly samples: ReadonlyMap<string, readonly (readonly [number, number])[]>;
-  readonly parts: readonly Part[];
-  readonly uncounted: string | undefined;
-  readonly dropped: number;
-}
-
 /** Milliseconds that at least one of some pieces of time covers, and from the first's start to the last's end. */
-function covered(pieces: readonly Kept[]): { readonly busy: number; readonly all: number } {
+function covered(pieces: readonly ProfiledSpan[]): { readonly busy: number; readonly all: number } {
   const sorted = pieces.toSorted((a, b) => a.startMs - b.startMs);
   let busy = 0, end = -Infinity;
   for (const { startMs, endMs } of sorted) {
@@ -328,12 +83,12 @@ export class Profile<T> {
 
   /** Internal: use {@linkcode profile}. */
   constructor(result: T, collected: Collected) {
-    const { kept, kernels, startMs, endMs, samples } = collected;
+    const { spans, kernels, startMs, endMs, samples } = collected;
     this.result = result;
     this.#collected = collected;
     this.timeMs = endMs - startMs;
     this.kernels = kernels.toSorted((a, b) => b.timeMs - a.timeMs);
-    const work = kept.filter((s) => isWork(s.kind));
+    const work = spans.filter((s) => isWork(s.kind));
     const names = [...new Set(work.map((s) => s.device!))];
     let sum = 0;
     this.devices = names.map((name) => {
@@ -346,7 +101,7 @@ export class Profile<T> {
     this.threads = threadsIn(collected.parts);
     this.overlapMs = sum - covered(work).busy;
     const host: Partial<Record<SpanKind, number>> = {};
-    for (const { kind, startMs, endMs } of kept) {
+    for (const { kind, startMs, endMs } of spans) {
       if (!isWork(kind)) host[kind] = (host[kind] ?? 0) + endMs - startMs;
     }
     this.host = host;
@@ -355,13 +110,13 @@ export class Profile<T> {
 
   /** A summary for people: the host, devices, and the `top` kernels with their share of the device's roofline. */
   summary(top: number = 12): string {
-    const { host, devices, kernels, peakBytes, overlapMs } = this, { dropped, kept, uncounted } = this.#collected;
+    const { host, devices, kernels, peakBytes, overlapMs } = this, { dropped, spans, uncounted } = this.#collected;
     const parts = (["trace", "schedule", "lower", "compile", "read"] as const).filter((k) => host[k] !== undefined);
     const lines = [
       `profile: ${time(this.timeMs)}; host: ${parts.map((k) => `${k} ${time(host[k]!)}`).join(", ") || "nothing"}`,
     ];
     for (const { name, busyMs, idleMs, launches, copies, collectives } of devices) {
-      const queued = kept.some((s) => s.device === name && s.isQueued) ? "; launches were only queued, not timed" : "";
+      const queued = spans.some((s) => s.device === name && s.isQueued) ? "; launches were only queued, not timed" : "";
       const together = collectives === 0 ? "" : `, ${countText(collectives, "collective")}`;
       lines.push(
         `${name}: ${countText(launches, "launch", "launches")}, ${
@@ -415,9 +170,9 @@ export class Profile<T> {
 
   /** The trace as Perfetto reads it (https://ui.perfetto.dev opens it; nothing is sent anywhere). */
   trace(title: string = "dinograd"): Uint8Array<ArrayBuffer> {
-    const { startMs: origin, kept, samples, parts } = this.#collected,
+    const { startMs: origin, spans, samples, parts } = this.#collected,
       tracks = new Map<string, Slice[]>([["host", []]]);
-    for (const { kind, name, startMs, endMs, device, kernel, flows, isQueued } of kept) {
+    for (const { kind, name, startMs, endMs, device, kernel, flows, isQueued } of spans) {
       const isOnDevice = isWork(kind), row = isOnDevice ? device! : kind === "read" ? "reads" : "host";
       const notes: Record<string, string | number> = {};
       if (kernel !== undefined) {
@@ -457,7 +212,7 @@ export class Profile<T> {
 }
 
 /** Threads by device and number. */
-function threadsIn(parts: readonly Part[]): ProfiledThread[] {
+function threadsIn(parts: readonly ThreadPart[]): ProfiledThread[] {
   const groups = Map.groupBy(parts, ({ kernel, thread }) => `${kernel.device} ${String(thread).padStart(4)}`);
   return [...groups].sort(([a], [b]) => a < b ? -1 : 1).map(([, own]) => ({
     device: own[0].kernel.device,
@@ -485,7 +240,6 @@ function time(ms: number): string {
   return ms >= 1000 ? `${(ms / 1000).toFixed(2)} s` : `${ms.toFixed(ms >= 10 ? 1 : 3)} ms`;
 }
 
-/** Undefined also where the device is gone. */
 /** How many threads a device has, as it says. */
 function threadsOf(name: string): unknown {
   try {
@@ -495,6 +249,7 @@ function threadsOf(name: string): unknown {
   }
 }
 
+/** What a device reaches at best; undefined where that is not known, or the device is gone. */
 function roofOf(name: string): { readonly gflops: number; readonly gbs: number } | undefined {
   try {
     return rooflineOf(getDevice(name));
@@ -532,7 +287,7 @@ export async function profile<T>(
     await Promise.all(openDevices().map((d) => d.synchronize()));
     await profiler.settled();
     profiler.stop();
-    return profiler.profile(result);
+    return new Profile(result, profiler.collected());
   } finally {
     profiler.stop();
   }

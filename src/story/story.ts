@@ -10,7 +10,8 @@ export type { Note, NoteKind } from "../uop/core/notes.ts";
 export type { ElementTree } from "./explain/explain_element.ts";
 export { explain, type ExplainOptions, Explanation, type ExplanationData } from "./explain/explain.ts";
 export { graph, type GraphOptions, Picture } from "./picture.ts";
-export { Profile, profile, type ProfiledDevice, type ProfiledKernel, type ProfiledThread } from "./profile.ts";
+export { Profile, profile, type ProfiledDevice, type ProfiledThread } from "./profile.ts";
+export type { ProfiledKernel } from "./profiler.ts";
 export type { ThreadCounts } from "../device/program.ts";
 export { vizPage } from "./viz/page.ts";
 export {

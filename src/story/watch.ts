@@ -11,7 +11,8 @@ import { listen } from "../helpers/spans.ts";
 import type { BoundSchedule } from "../schedule/schedule.ts";
 import { nodesPicture, stepsPicture } from "./picture.ts";
 import { captureKernels } from "./kernel_capture.ts";
-import { Profiler } from "./profile.ts";
+import { Profile } from "./profile.ts";
+import { Profiler } from "./profiler.ts";
 import { atEnd, type Runtime, runtimeHere, tell, writeFile } from "./viz/runtime.ts";
 import { VizRecorder } from "./viz/viz_data.ts";
 import { watchViz } from "./viz/watch_viz.ts";
@@ -91,7 +92,7 @@ function watchProfile(setting: string, { title }: Runtime): void {
     if (isDone) return;
     isDone = true;
     profiler.stop(); // what the summary measures is no part of it
-    const profile = profiler.profile(undefined);
+    const profile = new Profile(undefined, profiler.collected());
     writeFile("PROFILE", path, profile.trace(title));
     tell(profile.summary());
   });

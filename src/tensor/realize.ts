@@ -49,6 +49,7 @@ import { keepOrigins } from "./gradients/origins.ts";
 import { internals, isWeak, type Operand, type Realizing, realizing, TensorBase } from "./handle/base.ts";
 import { cutHere, materializeShape } from "./handle/broadcast.ts";
 import { tensorList } from "./handle/dims.ts";
+import { ownMemory, unplaced } from "./handle/memory_of.ts";
 import { type ArrayOf, type ItemOf, nestedOf, type NestedValues, typedArrayOf } from "./nodes/host.ts";
 import type { ElementwiseTensor } from "./ops/elementwise.ts";
 
@@ -277,7 +278,8 @@ export abstract class RealizeTensor extends TensorBase {
   }
   /** Moves this tensor, and its gradient, to `device`. */
   toInPlace(device?: DeviceName | readonly DeviceName[]): this {
-    const moved = this.to(device);
+    const value = unplaced(this.uop), moved = (value === undefined ? this : this.wrapNew(value)).to(device);
+    if (value !== undefined) moved.setUop(ownMemory(moved.uop, nextClone++, moved.device));
     if (moved !== this) this.replace(moved);
     if (this.grad) (this.grad as RealizeTensor).toInPlace(device);
     return this;
@@ -530,13 +532,16 @@ export abstract class RealizeTensor extends TensorBase {
     if (this.disposedAt !== "") return;
     const line = this.disposedAt = new Site();
     // what a captured function makes belongs to the capture
-    for (const storage of currentCapture() === undefined ? this.letGo() : []) {
+    const freed = currentCapture() === undefined ? this.letGo() : [], u = this.uop, own = realizedBuffer(u);
+    for (const storage of freed) {
       storage.disposedAt = line;
       releaseStorage(storage);
     }
+    // memory that was freed says where; what others hold, or nobody has computed, is not named any more
+    if (own !== undefined && freed.includes(argOf(own, Ops.BUFFER).storage)) return this.rename(u);
     const { real } = this.dtype, gone = new Storage(this.device, real, this.nbytes() / real.itemsize);
     gone.disposedAt = line;
-    this.rename(shapedLike(this.uop, bufferNode(gone)));
+    this.rename(shapedLike(u, bufferNode(gone)));
   }
   /** `using t = ...` disposes at the end of the block. */
   [Symbol.dispose](): void {

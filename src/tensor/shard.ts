@@ -16,6 +16,7 @@ import { bare, fromPairs } from "../uop/graph/complex.ts";
 import { checkTensor, internals, TensorBase } from "./handle/base.ts";
 import { cutHere, materializeShape } from "./handle/broadcast.ts";
 import { resolveAxis } from "./handle/axes.ts";
+import { unplaced } from "./handle/memory_of.ts";
 import { holdMemory, type RealizeTensor } from "./realize.ts";
 
 /** Options of {@linkcode ShardTensor.shard} on a list of devices. */
@@ -200,7 +201,8 @@ export function rotated<T extends TensorBase>(t: T, mesh: MeshShape, axis: strin
 
 /** `t` on a mesh, divided along `spec` in memory alone: whoever reads it gathers it. */
 export function storedOn<T extends TensorBase>(t: T, mesh: MeshShape, spec: Spec): T {
-  return holdMemory(internals.wrap(t, divide(materializeShape(t.uop, t.shape), mesh, spec, true)));
+  const u = unplaced(t.uop) ?? t.uop; // each device computes its part
+  return holdMemory(internals.wrap(t, divide(materializeShape(u, t.shape), mesh, spec, true)));
 }
 
 let nextDivided = 1 << 26;

@@ -5,7 +5,15 @@
  * @module
  */
 import { FLOAT, INT64 } from "../onnx/wire/element_types.ts";
-import type { Attribute, Graph, ModelProto, Node, TensorProto, ValueInfo } from "../onnx/wire/messages.ts";
+import {
+  type Attribute,
+  emptyAttribute,
+  type Graph,
+  type ModelProto,
+  type Node,
+  type TensorProto,
+  type ValueInfo,
+} from "../onnx/wire/messages.ts";
 
 /** The version of the operators that are used. */
 const OPSET = 21;
@@ -20,21 +28,7 @@ export function protoOf(name: string, type: number, dims: readonly number[], raw
 }
 
 function attributeOf(name: string, value: Attr): Attribute {
-  const a: Attribute = {
-    name,
-    type: 0,
-    f: 0,
-    i: 0,
-    s: new Uint8Array(0),
-    t: undefined,
-    g: undefined,
-    tp: undefined,
-    floats: [],
-    ints: [],
-    strings: [],
-    tensors: [],
-    ref: "",
-  };
+  const a = emptyAttribute(name);
   if (typeof value === "number") a.i = value;
   else if (typeof value === "string") a.s = encoder.encode(value);
   else if (Array.isArray(value)) a.ints.push(...value as number[]);

@@ -6,12 +6,12 @@
  */
 import type { DeviceName } from "../device/device.ts";
 import { FormatError } from "../helpers/errors.ts";
-import { checkBoolean, checkOptions, isPlain } from "../helpers/options.ts";
+import { isPlain } from "../helpers/options.ts";
 import { checkModel } from "../onnx/graph/check.ts";
-import { modelOf, type OnnxModel } from "../onnx/model.ts";
+import { modelOf, type OnnxModel, weightPlace } from "../onnx/model.ts";
 import { codeOf, FLOAT, INT32, STRING } from "../onnx/wire/element_types.ts";
 import type { ValueInfo } from "../onnx/wire/messages.ts";
-import { pathOf, placeOf } from "../state/source.ts";
+import { pathOf } from "../state/source.ts";
 import { GraphBuilder, protoOf } from "./graph_builder.ts";
 import type { LayersSource } from "./layers_model.ts";
 import { TF_OPS, type TfNode } from "./tf_ops.ts";
@@ -141,8 +141,7 @@ export async function loadGraphModel(
   options: GraphOptions = {},
 ): Promise<OnnxModel> {
   const action = "load a graph model";
-  checkOptions(action, options, ["device", "requiresGrad"]);
-  const device = placeOf(options), trained = checkBoolean(action, "requiresGrad", options.requiresGrad ?? false);
+  const place = weightPlace(action, options);
   const file = isPlain(from) ? "in memory" : pathOf(action, from as string | URL);
   const bad: Fault = (reason) => new FormatError("read the graph model", { file, reason });
   const { json, files } = await readModelFiles(from, file, bad);
@@ -210,7 +209,7 @@ export async function loadGraphModel(
   });
   const model = g.model("TensorFlow.js", inputs, outputs);
   checkModel(model, (reason) => bad(reason) as FormatError);
-  return modelOf(model, (reason) => bad(reason) as FormatError, { device, trained });
+  return modelOf(model, (reason) => bad(reason) as FormatError, place);
 }
 
 /** Numbers of a constant, where they are few. */

@@ -1,15 +1,15 @@
 /**
  * A model of TensorFlow Lite (`.tflite`, now LiteRT). In: a path or bytes; out: a model of the same operators as those of
- * ONNX files. Quantized tensors are computed as the floats that they stand for, and rounded where the file rounds them.
+ * ONNX files. Tensors of 8 bits are computed in whole numbers as far as tflite_integer.ts goes, others that are quantized as
+ * the floats that they stand for, and rounded where the file rounds them.
  * Source: TensorFlow Lite's schema, version 3.
  *
  * @module
  */
 import { FormatError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
-import { checkBoolean, checkOptions } from "../helpers/options.ts";
 import { checkModel } from "../onnx/graph/check.ts";
-import { modelBytes, modelOf, type OnnxModel } from "../onnx/model.ts";
+import { modelBytes, modelOf, type OnnxModel, weightPlace } from "../onnx/model.ts";
 import {
   BOOL,
   DOUBLE,
@@ -25,10 +25,10 @@ import {
   UINT8,
 } from "../onnx/wire/element_types.ts";
 import type { Graph, ValueInfo } from "../onnx/wire/messages.ts";
-import { placeOf } from "../state/source.ts";
 import { FlatTable } from "./flatbuffer.ts";
 import { GraphBuilder, protoOf } from "./graph_builder.ts";
 import { type GraphOptions, numbersOf } from "./graph_model.ts";
+import { type Quantized, WHOLE_OPS } from "./tflite_integer.ts";
 import { LITE_NAMES, LITE_OPS } from "./tflite_ops.ts";
 import type { Fault } from "./weights_manifest.ts";
 
@@ -54,12 +54,6 @@ const TYPES: readonly (number | undefined)[] = [
   INT4,
 ];
 
-/** How a tensor of whole numbers stands for floats. */
-interface Quantized {
-  readonly scale: readonly number[];
-  readonly zero: readonly number[];
-  readonly axis: number;
-}
 /** A tensor of the file. */
 interface LiteTensor {
   readonly name: string;
@@ -154,6 +148,10 @@ class LiteGraph {
   }
 }
 
+function sameScale(a: Quantized | undefined, b: Quantized | undefined): boolean {
+  return a?.scale.join() === b?.scale.join() && a?.zero.join() === b?.zero.join();
+}
+
 /** What all graphs of a file share. */
 interface LiteFile {
   readonly graphs: readonly FlatTable[];
@@ -198,7 +196,7 @@ function translated(
   for (const [k, o] of operators.entries()) {
     const op = codes[o.uint(0)], outputs = o.ints(2), first = outputs[0];
     if (op === undefined) throw bad(`operator ${k} is of kind ${o.uint(0)}, and there are ${codes.length}`);
-    const name = outputs.length === 0 ? `operator ${k}` : place(first).name, f = LITE_OPS[op];
+    const name = outputs.length === 0 ? `operator ${k}` : place(first).name;
     outputs.forEach(place);
     g.at = `${k} ${name}`;
     if (op === "IF") {
@@ -211,25 +209,29 @@ function translated(
       g.ops("If", [condition], outputs.length, branches).forEach((result, n) => names[outputs[n]] = result);
       continue;
     }
-    if (f === undefined) throw bad(`operator ${k}, which gives "${name}", is ${op}, which is not known`);
-    const inputs = o.ints(1).map((i) => i < 0 ? undefined : lite.input(place(i) && i));
-    const { shape, type } = place(first);
-    const results = [f({
-      name,
+    if (LITE_OPS[op] === undefined) throw bad(`operator ${k}, which gives "${name}", is ${op}, which is not known`);
+    const { shape, type, quantized } = place(first), inputs = o.ints(1).map((i) => i < 0 ? undefined : place(i) && i);
+    const known = (n: string | undefined): number[] | undefined => n === undefined ? undefined : numbersOf(g, n);
+    const options = o.table(4), custom = o.bytes(5), results = outputs.length;
+    const plain = (op: string, inputs: readonly (string | undefined)[]): string | string[] =>
+      LITE_OPS[op]({ name, op, inputs, results, options, custom, g, bad, known, shape, type });
+    const isWhole = outputs.every((i) => sameScale(tensors[i].quantized, quantized));
+    const whole = !isWhole || quantized === undefined ? undefined : WHOLE_OPS[op]?.({
       op,
-      inputs,
-      results: outputs.length,
-      options: o.table(4),
-      custom: o.bytes(5),
+      inputs: inputs.map((i) => i === undefined ? undefined : { ...tensors[i], name: lite.raw(i) }),
+      result: { shape, type, quantized },
+      options,
       g,
-      bad,
-      known: (n) => n === undefined ? undefined : numbersOf(g, n),
-      shape,
-      type,
-    })].flat();
-    outputs.forEach((i, at) => {
-      if (results[at] !== undefined) lite.output(i, results[at]);
+      known,
+      plain,
     });
+    if (whole !== undefined) [whole].flat().forEach((result, at) => names[outputs[at]] = result);
+    else {
+      const found = [plain(op, inputs.map((i) => i === undefined ? undefined : lite.input(i)))].flat();
+      outputs.forEach((i, at) => {
+        if (found[at] !== undefined) lite.output(i, found[at]);
+      });
+    }
   }
   const taken = new Set(ports.map((p) => p.name));
   const outs = graph.ints(2).map((i, k) => {
@@ -258,8 +260,7 @@ export async function loadTFLite(
   options: GraphOptions = {},
 ): Promise<OnnxModel> {
   const action = "load a model of TensorFlow Lite";
-  checkOptions(action, options, ["device", "requiresGrad"]);
-  const device = placeOf(options), trained = checkBoolean(action, "requiresGrad", options.requiresGrad ?? false);
+  const place = weightPlace(action, options);
   const [bytes, file] = await modelBytes(action, from);
   const bad = (reason: string): FormatError => new FormatError("read the model of TensorFlow Lite", { file, reason });
   if (String.fromCharCode(...bytes.subarray(4, 8)) !== "TFL3") {
@@ -274,5 +275,5 @@ export async function loadTFLite(
   const { lite, ports, outs } = translated({ graphs, codes, buffers: root.tables(4), bad }, 0, undefined, []);
   const model = lite.g.model("TensorFlow Lite", ports, outs);
   checkModel(model, bad);
-  return modelOf(model, bad, { device, trained });
+  return modelOf(model, bad, place);
 }

@@ -1,7 +1,7 @@
 /** What `deno task llm:bench` says of a model, and models of random weights. */
 import assert from "node:assert/strict";
 import { Device, Tensor } from "../../mod.ts";
-import { measureModel } from "../../bench/llm.ts";
+import { measureBatch, measureModel } from "../../bench/llm.ts";
 import { SHAPES, syntheticModel } from "../../bench/llm_synthetic.ts";
 import { BLOCK_FORMATS, LanguageModel } from "../../src/llm/llm.ts";
 
@@ -38,4 +38,16 @@ Deno.test("llm:bench: figures fit each other and the model", async () => {
   await assert.rejects(() => measureModel(model, { prompt: 9, tokens: 200, runs: 1 }), /context of 128 has no room/);
   await assert.rejects(() => syntheticModel("7b-q8_0", "WASM"), /no model "7b-q8_0"; known are tiny, 15m, 110m/);
   await assert.rejects(() => syntheticModel("tiny-q9", "WASM"), /the mix "Q9" is not known/);
+});
+
+Deno.test("llm:bench: texts at once are counted together", async () => {
+  const file = await syntheticModel("tiny-q8_0", "WASM"), told = [];
+  for (const sequences of [1, 4]) {
+    using model = new LanguageModel(file, "tiny", { device: "WASM", sequences });
+    const m = await measureBatch(model, { prompt: 20, tokens: 16, runs: 1 });
+    assert.ok(m.decode > 0 && m.cpuMs > 0, JSON.stringify(m));
+    told.push(m.sequences);
+    await assert.rejects(() => measureBatch(model, { prompt: 20, tokens: 2, runs: 1 }), /more --tokens are needed/);
+  }
+  assert.deepEqual(told, [1, 4]);
 });

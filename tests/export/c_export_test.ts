@@ -4,9 +4,15 @@
  */
 import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { Device, nn, state, Tensor, Variable } from "../../mod.ts";
-import { type Exported, exportModel, exportModels, type ExportOptions } from "../../src/export/export.ts";
+import {
+  type Exported,
+  type ExportEntries,
+  exportModel,
+  exportModels,
+  type ExportOptions,
+} from "../../src/export/export.ts";
 import { compilersHere, run } from "./build.ts";
-import { examples, wave } from "./programs.ts";
+import { agent, examples, wave } from "./programs.ts";
 
 Device.default = "WASM";
 const folder = Deno.makeTempDirSync({ prefix: "dinograd-export-" });
@@ -76,25 +82,7 @@ Deno.test({
   name: "export to C: several functions share weights and state, and each does its recorded call",
   ignore: compilers.length === 0,
   async fn() {
-    const net = new nn.Linear(4, 3), cache = Tensor.zeros([6, 4]).contiguous().realize();
-    const optimizer = new nn.optim.SGD(state.getParameters(net), { lr: 0.1, momentum: 0.9 });
-    const n = new Variable("n", 0, 5), x = wave([1, 4]), many = wave([5, 4]), labels = new Tensor([0, 2, 1, 0, 2]);
-    const made = await exportModels({
-      scores: [net, [x]],
-      best: [(x: Tensor) => net.call(x).argmax(1), [many]],
-      learn: [(x: Tensor, y: Tensor) =>
-        Tensor.train(() => {
-          optimizer.zeroGrad();
-          const loss = net.call(x).crossEntropy(y).backward();
-          optimizer.step();
-          return loss;
-        }), [many, labels]],
-      remember: [(x: Tensor, at: Tensor) => {
-        cache.setAt([[at, at.add(1)]], x);
-        return net.call(cache).sum();
-      }, [x, n.bind(2)]],
-      noise: [(x: Tensor) => x.add(Tensor.rand([1, 4])), [x]],
-    }, { weights: { net, cache }, name: "agent" });
+    const { entries, weights } = agent(), made = await exportModels(entries, { weights, name: "agent" });
     const header = made.text("agent.h");
     assertStringIncludes(header, "void agent_scores(agent_context *context, const float x[4], float y[3]);");
     assertStringIncludes(header, "void agent_best(agent_context *context, const float x[20], int y[5]);");
@@ -136,6 +124,98 @@ Deno.test({
   },
 });
 
+/** What is wide enough for threads: products with memory of their own, a size that varies, a step of learning. */
+function wide(): { entries: ExportEntries; weights: unknown } {
+  Tensor.manualSeed(5);
+  const first = new nn.Linear(256, 512), last = new nn.Linear(512, 512), n = new Variable("n", 1, 64);
+  Tensor.realize(state.getParameters([first, last]));
+  const optimizer = new nn.optim.SGD(state.getParameters(first), { lr: 0.01 }), x = wave([64, 256]);
+  const call = (x: Tensor): Tensor => last.call(first.call(x).relu());
+  return {
+    entries: {
+      scores: [(x: Tensor) => call(x).softmax(), [x]],
+      some: [(x: Tensor, n: Tensor) => call(x.mul(n)).sum(1), [x, n.bind(9)]],
+      learn: [(x: Tensor) =>
+        Tensor.train(() => {
+          optimizer.zeroGrad();
+          const loss = call(x).square().mean().backward();
+          optimizer.step();
+          return loss;
+        }), [x]],
+    },
+    weights: { first, last },
+  };
+}
+
+/** Runs all with one thread, with a pool, and with parts that come backwards, and counts what is not the same to the bit. */
+const THREADS_AND_ALONE = `#include "wide_threads.h"
+#include <stdio.h>
+#include <string.h>
+#define SIZE (64 * 512)
+static wide_context a, b;
+static wide_threads pool;
+static float x[SIZE], one[SIZE], many[SIZE];
+static int calls;
+static void backwards(void *p, wide_part *part, const void *args, int count) {
+  int i;
+  (void)p;
+  calls++;
+  for (i = count; i-- > 0;) part(args, i, i + 1, i % WIDE_THREADS);
+}
+static int differs(void) { return memcmp(one, many, sizeof one) != 0; }
+int main(void) {
+  int i, k, wrong = 0, threads = wide_threads_start(&pool, 8);
+  for (i = 0; i < SIZE; i++) x[i] = (float)(i * 37 % 101) / 50 - 1;
+  wide_init(&a, wide_weights());
+  wide_init(&b, wide_weights());
+  wide_share_by(&b, wide_threads_share, &pool);
+  for (k = 0; k < 12; k++) {
+    if (k == 10) wide_share_by(&b, backwards, 0);
+    wide_scores(&a, x, one);
+    wide_scores(&b, x, many);
+    wrong += differs();
+    wide_some(&a, k % 64 + 1, x, one);
+    wide_some(&b, k % 64 + 1, x, many);
+    wrong += differs();
+    wide_learn(&a, x, one);
+    wide_learn(&b, x, many);
+    wrong += differs();
+  }
+  wide_threads_stop(&pool);
+  printf("%d wrong, %d threads, %s", wrong, threads, calls > 10 ? "shared" : "not shared");
+  return 0;
+}
+`;
+
+Deno.test({
+  name: "export to C: threads share the loops of a run, and give what one thread gives; the pool may be left",
+  ignore: compilers.length === 0,
+  async fn() {
+    const { entries, weights } = wide(), at = `${folder}/wide`;
+    const made = await exportModels(entries, { threads: 3, weights, name: "wide" });
+    await made.write(at);
+    assert([...made.files.keys()].join().endsWith(",wide_threads.h,wide_threads.c,Makefile"));
+    assert(made.text("wide.c").split("context->share(").length > 4, "several loops are shared");
+    assertMatch(made.text("wide.c"), /thread \* \d+/, "one has memory of its own in each thread");
+    for (const file of ["wide.h", "wide.c"]) assert(!made.text(file).includes("pthread"), file);
+    await Deno.writeTextFile(`${at}/both.c`, THREADS_AND_ALONE);
+    for (const { path, isCpp } of compilers) {
+      const flags = ["-O1", "-Wall", "-Wextra", "-Werror", "-pedantic", "-DWIDE_EMBED"];
+      const all = [...isCpp ? ["-x", "c++", "-std=c++17"] : ["-std=c11"], ...flags];
+      for (const name of ["wide", "wide_threads", "wide_test", "both"]) {
+        await run(path, [...all, "-c", "-o", `${name}.o`, `${name}.c`], at);
+      }
+      await run(path, [...all, "-DWIDE_ALONE", "-c", "-o", "alone.o", "wide_test.c"], at);
+      await run(path, ["-o", "shared", "wide_test.o", "wide.o", "wide_threads.o", "-pthread", "-lm"], at);
+      assertMatch(await run(`${at}/shared`, [], at), /largest difference/, path);
+      await run(path, ["-o", "alone", "alone.o", "wide.o", "-lm"], at);
+      assertMatch(await run(`${at}/alone`, [], at), /largest difference/, path);
+      await run(path, ["-o", "both", "both.o", "wide.o", "wide_threads.o", "-pthread", "-lm"], at);
+      assertEquals(await run(`${at}/both`, [], at), "0 wrong, 3 threads, shared", path);
+    }
+  },
+});
+
 Deno.test("export: entry points that are none are refused by name", async () => {
   const x = wave([2, 3]), f = (x: Tensor) => x.add(1);
   const error = async (entries: unknown, options = {}) =>
@@ -144,7 +224,7 @@ Deno.test("export: entry points that are none are refused by name", async () => 
   assertMatch(await error({ init: [f, [x]] }), /an entry cannot be called "init"/);
   assertMatch(await error({ "a b": [f, [x]] }), /an entry cannot be called "a b"/);
   assertMatch(await error({ a: f }), /a must be \[f, args\], not a function/);
-  assertMatch(await error({ a: [f, [x]] }, { target: "wasm" }), /one program in C alone, not "wasm"/);
+  assertMatch(await error({ then: [f, [x]] }, { target: "wasm" }), /an entry cannot be called "then"/);
 });
 
 Deno.test({
@@ -226,6 +306,9 @@ Deno.test("export: what cannot leave this process is refused by name", async () 
   );
   assertMatch(await error((x: Tensor) => x.add(1), [x], { target: "fortran" }), /target must be one of "c"/);
   assertMatch(await error((x: Tensor) => x.add(1), [x], { style: "pretty" }), /style must be one of "plain", "fast"/);
+  assertMatch(await error((x: Tensor) => x.add(1), [x], { threads: 0 }), /threads must be an integer of at least 1/);
+  assertMatch(await error((x: Tensor) => x.add(1), [x], { threads: 2, target: "wasm" }), /threads are for/);
+  assertMatch(await error((x: Tensor) => x.add(1), [x], { threads: 2, style: "plain" }), /threads are for/);
   assertMatch(await error((x: Tensor) => x.add(1), [x], { vector: 24 }), /vector must be one of 0, 16, 32, 64/);
   assertMatch(await error((x: Tensor) => x.add(1), [x], { name: "a b" }), /name is letters, digits and underscores/);
   assertMatch(await error("f" as never, [x]), /^ArgumentError: Cannot export a function: f must be a function/);

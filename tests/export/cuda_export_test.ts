@@ -3,9 +3,9 @@
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { Device } from "../../mod.ts";
-import { exportModel } from "../../src/export/export.ts";
+import { exportModel, exportModels } from "../../src/export/export.ts";
 import { run } from "./build.ts";
-import { examples } from "./programs.ts";
+import { agent, examples } from "./programs.ts";
 
 Device.default = "WASM";
 
@@ -38,6 +38,24 @@ Deno.test("export to CUDA: files, and a function for arrays of the host and one 
   assert(!/malloc\(/.test(source.replaceAll("cudaMalloc(", "")));
 });
 
+Deno.test("export to CUDA: several functions launch the kernels that each would launch alone", async () => {
+  const { entries, weights } = agent();
+  const made = await exportModels(entries, { target: "cuda", name: "agent", weights }), source = made.text("agent.cu");
+  const header = made.text("agent.h"),
+    bodies = source.split('extern "C" ').filter((t) => /^int agent_\w+_launch/.test(t));
+  assertEquals(bodies.map((t) => /^int agent_(\w+)_launch/.exec(t)![1]), Object.keys(entries));
+  assertStringIncludes(header, "int agent_remember(agent_context *context, int n, const float x[4], float y[1]);");
+  assertStringIncludes(header, "void agent_seed(agent_context *context, unsigned long long seed");
+  const alone = agent();
+  for (const [i, [name, [f, args]]] of Object.entries(alone.entries).entries()) {
+    const one = await exportModel(f, args, { target: "cuda", name: "one", weights: alone.weights });
+    const launches = (text: string): string[] => {
+      return [...text.matchAll(/_kernel_\d+_(\w+)(<<<.*>>>)/g)].map((m) => m[1] + m[2]);
+    };
+    assertEquals(launches(bodies[i]), launches(one.text("one.cu")), name);
+  }
+});
+
 Deno.test({
   name: "export to CUDA: nvcc takes the files",
   ignore: !hasNvcc(),
@@ -46,8 +64,13 @@ Deno.test({
     try {
       const { f, args, weights } = examples().sizes;
       await (await exportModel(f, args, { target: "cuda", name: "sizes", weights })).write(folder);
-      await run("make", ["-s"], folder);
-      assert((await Deno.stat(`${folder}/example`)).size > 0);
+      const several = agent(), together = `${folder}/agent`;
+      await (await exportModels(several.entries, { target: "cuda", name: "agent", weights: several.weights }))
+        .write(together);
+      for (const at of [folder, together]) {
+        await run("make", ["-s"], at);
+        assert((await Deno.stat(`${at}/example`)).size > 0);
+      }
     } finally {
       await Deno.remove(folder, { recursive: true });
     }

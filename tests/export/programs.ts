@@ -2,6 +2,7 @@
  * Functions that are exported in tests: each target builds and runs all of them.
  */
 import { dtypes, nn, state, Tensor, Variable } from "../../mod.ts";
+import type { ExportEntries } from "../../src/export/export.ts";
 
 /** A function, its arguments, what its weights are, and how exactly it is computed. */
 export interface Example {
@@ -95,4 +96,29 @@ export function examples(): Record<string, Example> {
     },
     special: { f: (x: Tensor) => [x.div(0), x.sub(x).log(), x.sqrt(), x.sin(), x.maximum(0.5)], args: [wave([5])] },
   };
+}
+
+/** Functions that share weights and state: two that read, one that learns, one with a size, one that draws random numbers. */
+export function agent(): { readonly entries: ExportEntries; readonly weights: unknown } {
+  Tensor.manualSeed(3);
+  const net = new nn.Linear(4, 3), cache = Tensor.zeros([6, 4]).contiguous().realize();
+  const optimizer = new nn.optim.SGD(state.getParameters(net), { lr: 0.1, momentum: 0.9 });
+  const n = new Variable("n", 0, 5), x = wave([1, 4]), many = wave([5, 4]), labels = new Tensor([0, 2, 1, 0, 2]);
+  const entries: ExportEntries = {
+    scores: [net, [x]],
+    best: [(x: Tensor) => net.call(x).argmax(1), [many]],
+    learn: [(x: Tensor, y: Tensor) =>
+      Tensor.train(() => {
+        optimizer.zeroGrad();
+        const loss = net.call(x).crossEntropy(y).backward();
+        optimizer.step();
+        return loss;
+      }), [many, labels]],
+    remember: [(x: Tensor, at: Tensor) => {
+      cache.setAt([[at, at.add(1)]], x);
+      return net.call(cache).sum();
+    }, [x, n.bind(2)]],
+    noise: [(x: Tensor) => x.add(Tensor.rand([1, 4])), [x]],
+  };
+  return { entries, weights: { net, cache } };
 }

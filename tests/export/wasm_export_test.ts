@@ -1,10 +1,10 @@
 /**
  * Exports as WebAssembly: the module is loaded by its loader, and does the recorded call again; the program for Deno is run.
  */
-import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { Device, Tensor } from "../../mod.ts";
-import { type Exported, exportModel } from "../../src/export/export.ts";
-import { examples, wave } from "./programs.ts";
+import { type Exported, exportModel, exportModels } from "../../src/export/export.ts";
+import { agent, examples, wave } from "./programs.ts";
 import { run } from "./build.ts";
 
 Device.default = "WASM";
@@ -96,6 +96,55 @@ Deno.test("export to WASM: sizes are arguments, and checked", async () => {
   }
   assertThrows(() => m.run(9), RangeError);
   assertThrows(() => m.run(0), RangeError);
+});
+
+Deno.test("export to WASM: several functions share weights and state, and each does its recorded call", async () => {
+  const { entries, weights } = agent(), at = `${folder}/agent`;
+  const made = await exportModels(entries, { target: "wasm", name: "agent", weights });
+  await made.write(at);
+  await import(`file://${at}/agent_test.js`);
+  const m = await load(made, "agent") as unknown as Record<string, (...args: unknown[]) => Float32Array>;
+  // what one learned, another sees
+  const x = Float32Array.from({ length: 20 }, (_, i) => i % 4), labels = new Int32Array(5);
+  let loss = 1;
+  for (let i = 0; i < 300; i++) [loss] = m.learn(x, labels);
+  const [a, b, c] = m.scores(x.subarray(0, 4));
+  assert(loss < 0.1 && a > b && a > c, `${loss}: ${[a, b, c]}`);
+  assertEquals(numbers(m.best(x)), [0, 0, 0, 0, 0]);
+  m.reset();
+  assert(m.learn(x, labels)[0] > 0.1);
+  const types = made.text("agent.d.ts");
+  for (
+    const text of ["readonly scores_x: Float32Array;", "remember(x: Float32Array | undefined, n: number): Float32Array"]
+  ) {
+    assertStringIncludes(types, text);
+  }
+});
+
+Deno.test("export to WASM: an argument that is called as the state is, and as what a loader has", async () => {
+  const count = Tensor.zeros([2]).contiguous().realize(), x = wave([2]), y = wave([2], 3);
+  const f = (count_: Tensor, counter: Tensor): Tensor => count.assign(count.add(count_)).mul(counter);
+  const made = await exportModel(f, [x, y], { target: "wasm", name: "same", weights: { count_: count } });
+  const m = await load(made, "same"), [start] = numbers(m.count_2);
+  const result = numbers(m.run(Float32Array.of(1, 1), Float32Array.of(2, 2)));
+  assertEquals(result[0], Math.fround((start + 1) * 2));
+});
+
+Deno.test("export to Deno: several functions are called by name, one after the other", async () => {
+  const { entries, weights } = agent(), at = `${folder}/agent_program`;
+  await (await exportModels(entries, { target: "deno", name: "agent", weights })).write(at);
+  const given = ["run", "--no-lock", "--allow-read", "--check", "main.ts"], x = "[1, 2, 3, 4]";
+  const lines = (await run(Deno.execPath(), [...given, "scores", x, "learn", "best", "scores", x], at)).trim().split(
+    "\n",
+  );
+  const [before, loss, best, after] = lines.map((l) => JSON.parse(l) as Record<string, number[]>);
+  assertEquals([before.y.length, loss.y_2.length, best.y.length], [3, 1, 5]);
+  assert(before.y.some((v, i) => v !== after.y[i]), "a step of learning changes the scores");
+  await assertRejects(
+    () => run(Deno.execPath(), [...given, "sum"], at),
+    Error,
+    "There is no function sum: scores, best",
+  );
 });
 
 Deno.test("export to Deno: a program that takes numbers and gives numbers", async () => {

@@ -1,11 +1,11 @@
 /**
  * Exports as pages, opened in a browser: by WebGPU where it has an adapter, and by WebAssembly, each does its recorded call.
  */
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { Device } from "../../mod.ts";
-import { exportModel } from "../../src/export/export.ts";
+import { exportModel, exportModels } from "../../src/export/export.ts";
 import { findInPage } from "../web/browser.ts";
-import { examples } from "./programs.ts";
+import { agent, examples } from "./programs.ts";
 
 Device.default = "WASM";
 const NAMES = ["digits", "counter", "random", "sizes", "whole", "halves", "train"];
@@ -65,6 +65,53 @@ Deno.test("export to a page: recorded calls are done in a browser, by WebGPU and
       assert(typeof worst === "number" && worst < 1e-3, `${name}: ${worst}`);
     }
     assertEquals(NAMES.filter((n) => found[`${n} WASM`] === undefined), []);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+/** A page that does the recorded calls of several functions, in an order in which each begins anew, and what was learned. */
+const AGENT = `<!doctype html><title>exports</title><script type="module">
+import { load } from "./agent_web.js";
+const tests = await (await fetch("./agent.test.json")).json(), found = {}, seeds = SEEDS;
+for (const device of [undefined, null]) {
+  try {
+    const m = await load(undefined, device), kinds = { y: (name) => name === "learn" ? Int32Array : Float32Array };
+    for (const [name, { inputs, sizes, outputs }] of Object.entries(tests)) {
+      m.reset();
+      m.seed(...seeds[name]);
+      const made = await m[name](...Object.entries(inputs).map(([n, list]) => (kinds[n]?.(name) ?? Float32Array).from(list)),
+        ...Object.values(sizes));
+      found[name + " " + m.device] = Math.max(...Object.values(outputs)[0].map((v, i) => Math.abs(v - made[i])));
+    }
+    const x = Float32Array.from({ length: 20 }, (_, i) => i % 4);
+    for (let i = 0; i < 100; i++) await m.learn(x, new Int32Array(5));
+    const [a, b, c] = await m.scores(x.subarray(0, 4));
+    found["learned " + m.device] = a > b && a > c ? 0 : 1;
+  } catch (error) {
+    found[device === null ? "WASM" : "first"] = String(error && error.stack);
+  }
+}
+globalThis.found = found;
+</script>`;
+
+Deno.test("export to a page: several functions share weights and state", async (t) => {
+  const { entries, weights } = agent(), folder = await Deno.makeTempDir({ prefix: "dinograd-export-" });
+  try {
+    const made = await exportModels(entries, { target: "web", name: "agent", weights });
+    assertStringIncludes(made.text("index.html"), "<option>remember</option>");
+    await made.write(folder);
+    const seeds = /m\.seed\((\d+)n, (\d+)n\);\ncompare\("(\w+) /g, all: Record<string, number[]> = {};
+    for (const [, seed, counter, name] of made.text("agent_test.js").matchAll(seeds)) all[name] = [+seed, +counter];
+    await Deno.writeTextFile(`${folder}/index.html`, AGENT.replace("SEEDS", JSON.stringify(all)));
+    const seen = await findInPage(folder);
+    if (typeof seen === "string") {
+      await t.step({ name: `Chromium: ${seen}`, ignore: true, fn() {} });
+      return;
+    }
+    const found = seen.found as Record<string, number | string>;
+    assertEquals(Object.keys(entries).filter((n) => found[`${n} WASM`] === undefined), []);
+    for (const [name, far] of Object.entries(found)) assert(typeof far === "number" && far < 1e-3, `${name}: ${far}`);
   } finally {
     await Deno.remove(folder, { recursive: true });
   }

@@ -50,3 +50,53 @@ Deno.test("assignments: a function adds to the gradient that a step has left for
   ];
   assertEquals(await check(program), undefined);
 });
+
+Deno.test("assignments: what a function assigns, computed from what its argument has overwritten, is lost when it is read", async () => {
+  Device.default = "JS";
+  const program: Statement[] = [
+    { op: "leaf", to: "a", values: [3, 1, -2], shape: [3], dtype: "int32", how: "realized" },
+    { op: "view", how: "shrink", on: "a", to: "b", list: [1], shape: [2] },
+    { op: "value", how: "same", on: "b", to: "c", list: [5] },
+    { op: "setAt", on: "b", index: [-1], value: 6 },
+    {
+      op: "jit",
+      to: "f",
+      how: "",
+      params: ["x"],
+      body: [{ op: "inplace", how: "mul", on: "c", value: 3 }],
+      result: "x",
+    },
+    { op: "call", on: "f", to: "d", names: ["b"] },
+    { op: "read", on: "d" },
+    { op: "read", on: "c" },
+  ];
+  assertEquals(await check(program.slice(0, -1)), undefined);
+  assertEquals(await check(program), "stale");
+});
+
+Deno.test("assignments: a function overwrites what it closes over also where that is its argument", async () => {
+  Device.default = "JS";
+  const clone = (to: string, values: number[]): Statement => (
+    { op: "leaf", to, values, shape: [2], dtype: "int32", how: "clone" }
+  );
+  const program: Statement[] = [
+    clone("a", [3, -1]),
+    { op: "view", how: "detach", on: "a", to: "b", list: [] },
+    clone("c", [7, -2]),
+    {
+      op: "jit",
+      to: "f",
+      how: "",
+      params: ["x"],
+      body: [{ op: "assign", on: "c", value: "x" }],
+      result: "c",
+      isValue: true,
+    },
+    { op: "call", on: "f", to: "d", names: ["b"] },
+    { op: "inplace", how: "mul", on: "a", value: "c" },
+    { op: "call", on: "f", to: "e", names: ["c"] },
+    { op: "view", how: "at", on: "b", to: "g", index: [-1], list: [] },
+    { op: "realize", names: ["g"] },
+  ];
+  assertEquals(await check(program), "stale");
+});

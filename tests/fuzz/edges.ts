@@ -194,7 +194,7 @@ const REASONS: readonly (readonly [names: string, reason: string])[] = [
     "no result that is differentiated",
   ],
   [
-    "dropout dropout2d multinomial threefry randLike randnLike Tensor.rand Tensor.randn Tensor.randint Tensor.normal " +
+    "dropout dropout2d bernoulli gumbelSoftmax multinomial threefry randLike randnLike Tensor.rand Tensor.randn Tensor.randint Tensor.normal " +
     "Tensor.uniform Tensor.scaledUniform Tensor.glorotUniform Tensor.kaimingUniform Tensor.kaimingNormal Tensor.randperm " +
     "Tensor.randomBits",
     "it is random",

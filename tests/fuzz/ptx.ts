@@ -28,7 +28,7 @@ const HOPPER = new PtxRenderer(cudaCaps({ arch: "sm_90a" }), "sm_90a");
 export function runPtx(program: LinearProgram, data: readonly Data[], vars: readonly number[]): Data[] {
   const made = data.map((d) => d.slice()), memory = made.map((d) => new Uint8Array(d.buffer));
   interpret(HOPPER.body(program, "k"), {
-    args: [...memory.slice(0, program.params.length), ...vars],
+    args: [...memory.slice(0, program.params.length), ...vars, ...program.maps ?? []],
     groups: groupsOf(program, vars),
     threads: program.grid?.size ?? [1, 1, 1],
     shared: sharedBytesOf(program),

@@ -96,6 +96,10 @@ export const OPS: Readonly<Record<string, Program>> = {
   "binaryCrossentropy weight": (a, b, weight) => a.binaryCrossentropy(b, { weight }),
   "binaryCrossentropyLogits weight": (a, b, weight) => a.binaryCrossentropyLogits(b, { weight }),
   "attention scale": (a, b, c) => a.scaledDotProductAttention(b, c, undefined, { scale: 0.3 }),
+  "vecdot first": (a, b) => a.vecdot(b, 0),
+  ...ofReductions((reduction, name) => ({
+    [`multilabelMarginLoss ${name}`]: (a, b) => a.multilabelMarginLoss(b, { reduction }),
+  })),
   "lpPool2d": (a) => a.lpPool2d(2, 2),
   "lpPool2d 3": (a) => a.lpPool2d(3, [2, 3], { stride: 3 }),
   "lpPool2d one": (a) => a.lpPool2d(4, [3], { ceilMode: true }),

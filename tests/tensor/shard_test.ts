@@ -102,6 +102,14 @@ Deno.test("shard: gradients are those of one device, and are added up once", asy
   want.forEach((v, i) => assert.ok(Math.abs(v - got[i]) < 1e-6));
 });
 
+Deno.test("shard: the gradient of a sum, a constant, is divided as its tensor is", async () => {
+  const w = Tensor.ones([4]).shard(["JS", "JS:1"], { axis: 0 });
+  w.requiresGrad = true;
+  w.sum().backward();
+  assert.deepEqual([w.grad!.device, `${w.grad!.realize().sharding}`], [w.device, `${w.sharding}`]);
+  assert.deepEqual(await w.sub(w.grad!).tolist(), [0, 0, 0, 0]);
+});
+
 Deno.test("shard: writes keep how a tensor is divided", async () => {
   const x = floats(4, 2).shard(mesh, ["data", null]).realize();
   x.assign(x.add(floats(4, 2).shard(mesh, [null, null]))).realize();

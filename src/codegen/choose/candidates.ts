@@ -93,7 +93,7 @@ class Walk {
   }
 
   private fresh(): Kernel {
-    return new Kernel(this.ast, this.caps.hasGrid, this.caps.grid?.tensorCores);
+    return new Kernel(this.ast, this.caps.hasGrid, this.caps.grid?.tensorCores, this.caps.grid?.copyEngine);
   }
   private get outputs(): number {
     return this.current.outputAxes.length;
@@ -368,7 +368,7 @@ class Walk {
 /** Whether a kernel, as it is when opts are applied, takes these. */
 export function isPossible(ast: UOp, caps: Capabilities, opts: readonly Opt[]): boolean {
   try {
-    const kernel = new Kernel(ast, caps.hasGrid, caps.grid?.tensorCores);
+    const kernel = new Kernel(ast, caps.hasGrid, caps.grid?.tensorCores, caps.grid?.copyEngine);
     for (const o of opts) kernel.apply(o);
     kernel.finish();
     return true;

@@ -228,11 +228,10 @@ export class GridCandidates {
 
   /** Axes that a thread may have several results along, and how many. */
   private copiesBeside(fast: number, across: number, others: readonly number[]): [axis: number, copies: number][] {
-    const out: [number, number][] = [[fast, 1]];
-    if (across >= 0) return out;
+    const out: [number, number][] = [[fast, 1]], { sizes } = this.k;
     for (const n of [2, 4]) out.push([fast, n]);
-    for (const i of others.slice(0, 3)) {
-      for (const n of [2, 4]) if (this.k.sizes[i] % n === 0) out.push([i, n]);
+    for (const i of others.filter((i) => i !== across).slice(0, 3)) {
+      for (const n of new Set([2, 4, ...sizes[i] < 8 ? [sizes[i]] : []])) if (sizes[i] % n === 0) out.push([i, n]);
     }
     return out;
   }

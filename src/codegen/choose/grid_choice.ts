@@ -4,7 +4,6 @@
  *
  * @module
  */
-import { tellOthers, TOLD } from "./heuristic_cpu.ts";
 import { ArgumentError } from "../../helpers/errors.ts";
 import type { Capabilities, Renderer } from "../../renderer/renderer.ts";
 import { sizeOf } from "../../uop/core/ranges.ts";
@@ -20,7 +19,7 @@ import { type AxisOpt, optsText } from "../opt/opt.ts";
 import { GridCandidates } from "./grid_candidates.ts";
 import { tileChain } from "./heuristic_chain.ts";
 import { tiledProduct } from "./tile_candidates.ts";
-import { whyNoUnit } from "./unit_notes.ts";
+import { tellOthers, TOLD, whyNoUnit } from "./choice_notes.ts";
 
 /** What is so near the least that any plan takes, or takes so little more than a launch (in microseconds), is good enough. */
 const NEAR_FLOOR = 1.05, LITTLE = 0.5;
@@ -50,7 +49,7 @@ export interface Base {
 
 /** The kernel of an AST. */
 function kernelOf(ast: UOp, { caps }: Renderer): Kernel {
-  return new Kernel(ast, true, caps.grid!.tensorCores);
+  return new Kernel(ast, true, caps.grid!.tensorCores, caps.grid!.copyEngine);
 }
 
 export function baseOf(ast: UOp, renderer: Renderer, merges: readonly AxisOpt[]): Base | undefined {

@@ -133,7 +133,11 @@ function isInRows(u: UOp, ...ranges: readonly UOp[]): boolean {
   return ranges.some((r) => sizeOf(r) % n === 0 && liesAlong(form, r, n));
 }
 
-/** Is it computed for each step of the middle by a function that may branch on a card? */
+/**
+ * Is it computed for each step of the middle by a function that branches on a card? Where a loop has branches between
+ * products, ptxas (13.0) may give the registers of a left operand that the loop found there to other values: from the second
+ * iteration on the product is another one.
+ */
 function mayBranch(u: UOp, middle: UOp): boolean {
   if (u.op === Ops.FDIV) return dependsOn(u.src[1], middle);
   return isAlu(u.op) && FUNCTION_OPS.includes(u.op) && u.op !== Ops.EXP2 && dependsOn(u, middle);
@@ -149,7 +153,6 @@ function planShared(found: ChainAxes): ChainPlan | undefined {
   const { caps, core, chain: { outer, values, inner, operand, middle } } = found;
   // gradients, which read what belongs to the middle for each element, take longer so
   if (!caps.grid!.hasAsyncCopy || !(carrierOf(outer) instanceof RescaleCarrier)) return undefined;
-  // seen on a card: wrong sums where divisions, which may branch, stand between the products
   if (toposort(values).some((u) => mayBranch(u, middle))) return undefined;
   const isRead = inner.every(({ b, sum }) => isInRows(b, sum, middle)) &&
     (operand === undefined || isInRows(operand, found.chain.columns!, middle));

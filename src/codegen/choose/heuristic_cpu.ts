@@ -16,9 +16,9 @@ import type { Capabilities, Renderer } from "../../renderer/renderer.ts";
 import { vmax } from "../../uop/algebra/bounds.ts";
 import { argOf } from "../../uop/core/args.ts";
 import { wantsNotes } from "../../uop/core/notes.ts";
-import { Ops } from "../../uop/core/ops.ts";
+import { isComparison, Ops } from "../../uop/core/ops.ts";
 import { dependsOn as dependsOnRange } from "../../uop/core/ranges.ts";
-import type { UOp } from "../../uop/core/uop.ts";
+import { toposort, type UOp } from "../../uop/core/uop.ts";
 import { note } from "../../uop/rewrite/record.ts";
 import { indexForm, liesAlong } from "../../uop/algebra/linear_form.ts";
 import type { Access, Region } from "../machine/access.ts";
@@ -29,6 +29,7 @@ import { inlineRows } from "../opt/inline_rows.ts";
 import { Kernel } from "../opt/kernel.ts";
 import { type Opt, optsText } from "../opt/opt.ts";
 import { ungate } from "../ast/ungate.ts";
+import { tellOthers, TOLD } from "./choice_notes.ts";
 import { type Candidate, LoopCandidates } from "./loop_candidates.ts";
 import { LoopCosts, spread, THREAD_COST, touches } from "./loop_costs.ts";
 
@@ -45,8 +46,6 @@ const TIE = 0.994;
 
 /** Times the cost of the best that is nearly as good, for who measures. */
 const NEARLY = 2;
-/** Plans that notes tell beside the chosen one. */
-export const TOLD = 3;
 
 /** What has been chosen, and what it costs. */
 interface Plan extends Candidate {
@@ -274,8 +273,9 @@ class Chooser {
   }
 
   /**
-   * Unrolls reduce axes: short ones whole; others where that supplies accumulators. Long bodies are left alone: values of
-   * several iterations at once would not fit the registers.
+   * Unrolls reduce axes: short ones whole, also less short ones whose steps become constants of conditions (the triangle of
+   * a scan); others where that supplies accumulators. Long bodies are left alone: values of several iterations at once would
+   * not fit the registers.
    */
   private unroll(plan: Plan): void {
     const { kernel } = this;
@@ -312,7 +312,7 @@ class Chooser {
         const { size } = this.axes[i];
         if (size === 0) break;
         if (done.has(i)) continue;
-        const whole = size <= 8 && size * body <= UNROLL_COPIES;
+        const whole = size * body <= UNROLL_COPIES && (size <= 8 || isMaskedBy(r.root, this.axes[i].range));
         const k = whole ? size : divisorUpTo(size, Math.min(4, want));
         if (k < 2) break;
         unroll(i, k);
@@ -337,6 +337,17 @@ class Chooser {
     }
     return best;
   }
+}
+
+/** Does what a REDUCE adds up depend on a comparison of the number of an iteration, and not only of what that reads? */
+function isMaskedBy(root: UOp, range: UOp): boolean {
+  const counts = new Set([range]), isRead = (u: UOp): boolean => u.op === Ops.LOAD || u.op === Ops.REDUCE;
+  for (const u of toposort(root.src[0], (u) => !isRead(u))) {
+    if (isRead(u) || !u.src.some((s) => counts.has(s))) continue;
+    if (isComparison(u.op)) return true;
+    counts.add(u);
+  }
+  return false;
 }
 
 /** Does a STORE that has this range write what is next to each other along it? */
@@ -393,13 +404,6 @@ export function heuristic(kernel: Kernel, { caps }: Renderer): void {
   note("passed", ast, `${what}: ${cost.toPrecision(3)} by the model, the least of its plans`, { cost });
   const others = rankedOpts(ast, caps, TOLD + 1).filter((o) => optsText(o.opts) !== opts).slice(0, TOLD);
   tellOthers(ast, others.map((o) => [o.cost, o.opts] as const));
-}
-
-/** Notes the plans that were weighed beside the chosen one, with what each takes by the model. */
-export function tellOthers(ast: UOp, others: readonly (readonly [cost: number, opts: readonly Opt[]])[]): void {
-  if (others.length === 0) return;
-  const texts = others.map(([cost, opts]) => `${cost.toPrecision(3)} ${optsText(opts) || "loops as they are"}`);
-  note("analysis", ast, `beside it, by the model: ${texts.join("; ")}`, { least: others[0][0] });
 }
 
 /** Lists of opts for loops, at most so many, that the model takes for nearly as good as its choice: the best first. */

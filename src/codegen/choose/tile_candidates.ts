@@ -23,6 +23,8 @@ import { applyMerges, type Kernel } from "../opt/kernel.ts";
 import type { AxisOpt } from "../opt/opt.ts";
 import { WIDE } from "../opt/stage.ts";
 
+/** Bytes of a line of the cache of a card. */
+const LINE = 128;
 /** Sides of a product from which tiles pay: what a matrix unit has of rows. */
 const LEAST_SIDE = 16;
 /** How many times longer copies take whose addresses are quotients and remainders (an estimate). */
@@ -132,6 +134,11 @@ function pieceOf(a: Access, axes: readonly number[], sizes: readonly number[]): 
   const along = axes.find((i) => a.strides[i] === 1);
   if (along === undefined) return 0;
   return wideOf(a, along, sizes[along], WIDE / a.dtype.itemsize) * a.dtype.itemsize;
+}
+
+/** Do rows begin with lines of the cache, as far as that is known? The copy engine takes a line at a time, threads 16 bytes. */
+function isInLines({ strides, dtype: { itemsize } }: Access): boolean {
+  return !strides.some((s) => Math.abs(s) > 1 && s * itemsize % LINE !== 0);
 }
 
 /** A tile, and about how long it takes. */
@@ -245,8 +252,12 @@ class TileChooser {
       if (far > 1) kernel.apply({ op: "UPCAST", axis, arg: far });
     }
     if (tile.depth > 1) kernel.apply({ op: "UNROLL", axis: sum - outputs, arg: tile.depth });
-    const slots = new Set(reads.map((a) => argOf(a.node.src[0].src[0], Ops.PARAM).slot));
-    for (const slot of slots) kernel.apply({ op: "STAGE", input: slot, ring });
+    const slotOf = (a: Access): number => argOf(a.node.src[0].src[0], Ops.PARAM).slot;
+    const hasBoxes = core?.shared !== undefined && this.caps.grid!.copyEngine !== undefined;
+    for (const slot of new Set(reads.map(slotOf))) {
+      const boxes = hasBoxes && reads.every((a) => slotOf(a) !== slot || isInLines(a)) ? { boxes: true } : {};
+      kernel.apply({ op: "STAGE", input: slot, ring, ...boxes });
+    }
   }
 }
 

@@ -30,7 +30,7 @@ interface Wide {
 }
 
 /** The index without its constant, and the constant. */
-function splitIndex(idx: UOp): [rest: UOp | undefined, offset: number] {
+export function splitIndex(idx: UOp): [rest: UOp | undefined, offset: number] {
   if (idx.op === Ops.CONST) return [undefined, idx.value];
   if (idx.op === Ops.ADD && idx.src[1].op === Ops.CONST) return [idx.src[0], idx.src[1].value];
   return [idx, 0];
@@ -45,6 +45,8 @@ function lanesOf(dtype: DType, caps: Capabilities, isParam: boolean): number {
 
 class Coalescer {
   private readonly wide = new Map<UOp, Wide>();
+  /** STOREs that an ASYNC_COMMIT waits for, where copies may be asynchronous. */
+  private awaited: ReadonlySet<UOp> = new Set();
   private readonly made = new Map<UOp, UOp>();
   private readonly memo = new Map<UOp, UOp>();
 
@@ -89,9 +91,15 @@ class Coalescer {
           if (u === undefined || this.wide.has(u)) break;
           members.push(u);
         }
-        if (members.length === n) { for (const u of members) this.wide.set(u, { members }); }
+        if (members.length < n || this.areCopies(members)) continue;
+        for (const u of members) this.wide.set(u, { members });
       }
     }
+  }
+
+  /** Are they asynchronous copies of elements that lie apart? Then each is one by itself. */
+  private areCopies(members: readonly UOp[]): boolean {
+    return members.every((u) => this.awaited.has(u) && asyncOf(u) !== undefined && !this.wide.has(u.src[1]));
   }
 
   /** What must be rebuilt before `u`. */
@@ -131,7 +139,9 @@ class Coalescer {
   }
 
   run(sink: UOp): UOp {
-    this.collect(toposort(sink));
+    const nodes = toposort(sink);
+    if (this.caps.grid?.hasAsyncCopy) this.awaited = awaitedOf(nodes);
+    this.collect(nodes);
     if (this.wide.size === 0) return sink;
     const { memo } = this;
     const stack: UOp[] = [sink];
@@ -156,6 +166,11 @@ export function coalesce(sink: UOp, caps: Capabilities): UOp {
   return new Coalescer(caps).run(sink);
 }
 
+/** STOREs that an ASYNC_COMMIT waits for. */
+function awaitedOf(nodes: readonly UOp[]): Set<UOp> {
+  return new Set(nodes.flatMap((u) => u.op === Ops.ASYNC_COMMIT ? u.src : []));
+}
+
 /** The asynchronous copy that a STORE is; undefined where it is none. */
 function asyncOf(s: UOp): UOp | undefined {
   const [to, value] = s.src;
@@ -176,7 +191,7 @@ function asyncOf(s: UOp): UOp | undefined {
  * what a LOAD read. Others stay: they are complete at the barrier that follows anyway.
  */
 export function copyAsync(sink: UOp): UOp {
-  const awaited = new Set(toposort(sink).flatMap((u) => u.op === Ops.ASYNC_COMMIT ? u.src : []));
+  const awaited = awaitedOf(toposort(sink));
   if (awaited.size === 0) return sink;
   return rebuild(sink, (u, src) => awaited.has(u) ? asyncOf(u.withSrc(src)) : undefined);
 }

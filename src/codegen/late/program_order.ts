@@ -19,6 +19,7 @@ import { SpecError } from "../../helpers/errors.ts";
 import { argOf } from "../../uop/core/args.ts";
 import { isCollective, Ops } from "../../uop/core/ops.ts";
 import { index, toposort, type UOp, uop } from "../../uop/core/uop.ts";
+import { throughAfter } from "../../uop/rewrite/walk.ts";
 import { compareLoops, isReduceKind, kindOf } from "../ast/range_facts.ts";
 import { RangeSets } from "../ast/range_sets.ts";
 
@@ -38,6 +39,11 @@ class Block {
 /** Whether it stands at the top, before all loops. */
 function isLeaf(op: Ops): boolean {
   return op === Ops.PARAM || op === Ops.CONST || op === Ops.VARIABLE || op === Ops.LOCAL;
+}
+
+/** Is a STORE to memory of the program, rather than to an accumulator or to what threads of a group share? */
+function isResult({ src: [at] }: UOp): boolean {
+  return at.op === Ops.INDEX && throughAfter(at.src[0]).op === Ops.PARAM;
 }
 
 /** Group of an item in {@linkcode Linearizer} while sections are found: not seen yet; needed outside of sections. */
@@ -491,7 +497,7 @@ class Linearizer {
     // each result leaves its registers before the next is computed
     if (this.storesEarly) {
       for (const item of stores) {
-        if (this.nodes[item].src[0].op !== Ops.ACC) this.visit(item, out);
+        if (isResult(this.nodes[item])) this.visit(item, out);
       }
     }
     for (let i = 0; i < items.length; i++) if (done[items[i]] === 0) this.visit(items[i], out);

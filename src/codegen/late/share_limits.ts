@@ -10,14 +10,10 @@ import { vmax, vmin } from "../../uop/algebra/bounds.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { constant, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
+import { splitIndex } from "./coalesce.ts";
 
 /** Comparisons from which a difference pays. */
 const LEAST_SHARED = 4;
-
-/** A sum without the constant that is added to it last, and that. */
-function apart(u: UOp): [rest: UOp, constant: number] {
-  return u.op === Ops.ADD && u.src[1].op === Ops.CONST ? [u.src[0], u.src[1].value] : [u, 0];
-}
 
 function fits(low: number, high: number): boolean {
   return low >= -(2 ** 31) && high < 2 ** 31;
@@ -28,8 +24,8 @@ export function shareLimits(sink: UOp): UOp {
   const groups = new Map<UOp, Map<UOp, UOp[]>>();
   for (const u of toposort(sink)) {
     if (u.op !== Ops.CMPLT || u.src[0].dtype !== dtypes.int32) continue;
-    const [[x], [y]] = u.src.map(apart);
-    if (x.op === Ops.CONST || y.op === Ops.CONST) continue;
+    const [[x], [y]] = u.src.map(splitIndex);
+    if (x === undefined || y === undefined) continue;
     let byRight = groups.get(x);
     if (byRight === undefined) groups.set(x, byRight = new Map());
     const list = byRight.get(y);
@@ -42,7 +38,7 @@ export function shareLimits(sink: UOp): UOp {
       if (list.length < LEAST_SHARED || !fits(vmin(x) - vmax(y), vmax(x) - vmin(y))) continue;
       const difference = uop(Ops.SUB, x.dtype, [x, y]);
       for (const u of list) {
-        const [[, c], [, d]] = u.src.map(apart);
+        const [[, c], [, d]] = u.src.map(splitIndex);
         if (fits(d - c, d - c)) shared.set(u, uop(Ops.CMPLT, u.dtype, [difference, constant(d - c, x.dtype)]));
       }
     }

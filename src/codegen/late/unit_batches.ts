@@ -4,14 +4,17 @@
  * which others may write what they read, for all but those that it may leave on their way.
  *
  * Products with an operand in registers begin when all of their batch have theirs, and are over where the loop around them
- * ends: then it may have other values.
+ * ends: then it may have other values. Where the loop found the operand there, it is read once more behind it: ptxas (13.0)
+ * gives its registers to others after the last product of an iteration, where the loop has branches.
  *
  * @module
  */
 import { dtypes } from "../../dtype/dtype.ts";
 import { readsShared } from "../../renderer/lanes.ts";
 import type { TensorCore } from "../../renderer/tensor_core_table.ts";
+import { argOf } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
+import { baseOf } from "../../uop/rewrite/walk.ts";
 import { type UOp, uop } from "../../uop/core/uop.ts";
 
 /** The loops that have such products in them. */
@@ -32,6 +35,13 @@ function readsRegisters(u: UOp): boolean {
 
 function isKept(u: UOp): boolean {
   return u.op === Ops.STORE && u.src[0].op === Ops.ACC;
+}
+
+/** Does a thread write shared memory, which units would read otherwise? */
+function writesShared(u: UOp): boolean {
+  if (u.op === Ops.ASYNC_COPY) return true;
+  const base = u.op === Ops.STORE ? baseOf(u.src[0]) : undefined;
+  return base?.op === Ops.LOCAL && argOf(base, Ops.LOCAL).scope === "shared";
 }
 
 /** Where products can wait for others no longer. */
@@ -74,13 +84,29 @@ function heldBy(uops: readonly UOp[], from: number): UOp[] {
   return [...found];
 }
 
+/** By the outermost loop that finds them in registers: left operands of products. */
+function foundBy(uops: readonly UOp[]): Map<UOp, Set<UOp>> {
+  const found = new Map<UOp, Set<UOp>>(), inside = new Map<UOp, number>(), open: UOp[] = [];
+  for (const u of uops) {
+    if (u.op === Ops.RANGE) open.push(u);
+    else if (u.op === Ops.END) open.pop();
+    inside.set(u, open.length);
+    const loop = readsRegisters(u) ? open[inside.get(u.src[0]) ?? 0] : undefined;
+    if (loop === undefined) continue;
+    const list = found.get(loop) ?? new Set();
+    found.set(loop, list.add(u.src[0]));
+  }
+  return found;
+}
+
 /** The program with batches of products, and what waits for them. */
 export function batchProducts(list: readonly UOp[]): readonly UOp[] {
   if (!list.some(readsShared)) return list;
   const uops = gathered(list), loops = loopsOf(uops), products = new Set<UOp>(), sums = new Set<UOp>(), out: UOp[] = [];
   // where conditions begin that are open: all lanes of a unit wait, whatever holds for each
   const conditions: number[] = [];
-  let isOpen = false, isPending = false, isHeld = false;
+  const writes = uops.some(writesShared), found = foundBy(uops);
+  let isOpen = false, isPending = false, isHeld = false, isNew = false;
   const order = (arg: string | number, held: readonly UOp[] = []): void => {
     out.splice(conditions.length === 0 ? out.length : conditions[0]++, 0, uop(Ops.UNIT, dtypes.void, held, arg));
   };
@@ -109,11 +135,15 @@ export function batchProducts(list: readonly UOp[]): readonly UOp[] {
     else if (u.op === Ops.ENDIF) conditions.pop();
     else if (u.op === Ops.BARRIER) {
       waitFor(u.arg as number | undefined ?? 0);
-      order("publish");
-    } else if (isKept(u)) {
+      if (writes || isNew) order("publish");
+      isNew = false;
+    } else if (u.op === Ops.MBARRIER) isNew ||= u.arg === "init";
+    else if (isKept(u)) {
       if (products.has(u.src[1])) sums.add(u);
     } else if (u.src.some((s) => products.has(s) || sums.has(s))) waitFor(0);
     out.push(u);
+    const left = u.op === Ops.END ? found.get(u.src[0]) : undefined;
+    if (left !== undefined) order("found", [...left]);
   });
   return out;
 }

@@ -8,6 +8,7 @@
  */
 import { dtypes } from "../../dtype/dtype.ts";
 import { prod } from "../../helpers/math.ts";
+import type { CopyEngine } from "../../renderer/renderer.ts";
 import type { TensorCore } from "../../renderer/tensor_core_table.ts";
 import { vmax } from "../../uop/algebra/bounds.ts";
 import { isPhase } from "../../uop/algebra/row_phases.ts";
@@ -17,7 +18,7 @@ import { sizeOf } from "../../uop/core/ranges.ts";
 import { constant, index, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { compareLoops, isThreadKind, kindOf } from "../ast/range_facts.ts";
-import { bufferSizeOf, placeIn, WIDE } from "../opt/stage.ts";
+import { bufferSizeOf, isOfBoxes, placeIn, WIDE } from "../opt/stage.ts";
 import { plus, times } from "../ast/alu_builder.ts";
 import { type Copies, CopyMemo } from "./copies.ts";
 import { after, fillRing } from "./ring.ts";
@@ -165,17 +166,54 @@ export class StageMemory {
       if (x.op !== Ops.STAGE || argOf(x, Ops.STAGE).scope !== "shared" || argOf(x, Ops.STAGE).depth !== depth) {
         return false;
       }
-      if (holdsStage(x)) return false;
+      if (holdsStage(x) || isOfBoxes(x) !== isOfBoxes(u)) return false;
       const other = loopsOf(x);
       return other.length === loops.length && other.every((r) => loops.includes(r));
     });
     const sizes = stages.map(bufferSizeOf);
     const memory = stages.map((x, i) => this.local(x, sizes[i] * depth));
+    if (isOfBoxes(u)) return this.shareBoxes(stages, memory, sizes, loops[0], depth);
     if (depth > 1) return this.shareRing(stages, memory, sizes, loops[0], depth);
     const before = loops.length === 0 ? undefined : uop(Ops.BARRIER, dtypes.void, loops);
     const filled = stages.map((x, i) => this.filled(x, memory[i], before ? after(memory[i], before) : memory[i]));
     const barrier = uop(Ops.BARRIER, dtypes.void, filled);
     stages.forEach((x, i) => this.memory.set(x, 0, after(memory[i], barrier)));
+  }
+
+  /** Tiles of a ring that a copy engine brings. */
+  private shareBoxes(
+    stages: readonly UOp[],
+    memory: readonly UOp[],
+    sizes: readonly number[],
+    loop: UOp,
+    depth: number,
+  ): void {
+    const { copies } = this, threads = stages[0].src.find((r) => r.op === Ops.RANGE && kindOf(r) === AxisKind.LOCAL)!;
+    const barriers = uop(Ops.LOCAL, dtypes.int64, [], new LocalArg(this.context.nextLocal(), depth, "shared"));
+    const tiles = stages.map((u, i) => {
+      return { memory: memory[i], box: u.src[0], size: sizes[i], width: argOf(u, Ops.STAGE).width };
+    });
+    const late = this.late(depth), isFirst = threads.eq(0);
+    const { bases, slots } = (stages[0].src[0].arg as CopyEngine).fillRing({
+      tiles,
+      depth,
+      loop,
+      late,
+      barriers,
+      isFirst,
+    });
+    stages.forEach((x, i) => {
+      copies.register(bases[i]);
+      this.memory.set(x, 0, bases[i]);
+      this.slots.set(x, slots[i]);
+    });
+  }
+
+  /** Iterations after its own in which units may still read a tile: where they read registers, they are done as the loop ends. */
+  private late(depth: number): number {
+    const unit = this.copies.nodes.find((x) => x.op === Ops.WMMA),
+      shared = (unit?.arg as TensorCore | undefined)?.shared;
+    return shared?.[0] !== undefined && depth > 2 ? 1 : 0;
   }
 
   private shareRing(
@@ -189,8 +227,7 @@ export class StageMemory {
     // elements that one access may read stay together
     const unit = copies.nodes.find((x) => x.op === Ops.WMMA), hasUnits = unit !== undefined;
     const shared = (unit?.arg as TensorCore | undefined)?.shared;
-    // units that read registers are done where the loop around them ends
-    const late = shared?.[0] !== undefined && depth > 2 ? 1 : 0;
+    const late = this.late(depth);
     const together = hasUnits ? 1 : Math.max(...stages.map((x) => Math.floor(WIDE / x.dtype.itemsize)));
     const { bases, slots } = fillRing({
       memory,

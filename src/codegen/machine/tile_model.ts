@@ -170,13 +170,16 @@ export class TileModel {
   private readonly costs: Costs;
   /** Rows, columns and sum of a matrix unit. */
   readonly unit: readonly [number, number, number];
-  private readonly isByElement: boolean;
+  /** Do threads wait for elements that they copy one by one? Asynchronous copies have {@linkcode LEAST_PIECE} bytes. */
+  private readonly isAwaited: boolean;
 
   constructor(readonly product: Product, private readonly grid: GridCaps) {
     const { core, operands } = product;
     this.costs = core === undefined ? BY_THREADS : core.shared === undefined ? ON_UNITS : ON_SHARED;
     this.unit = core === undefined ? [1, 1, 1] : [core.m, core.n, core.k];
-    this.isByElement = operands.some((o) => o.piece < LEAST_PIECE);
+    this.isAwaited = operands.some(({ piece, itemsize }) =>
+      piece < LEAST_PIECE && (itemsize < LEAST_PIECE || !grid.hasAsyncCopy)
+    );
   }
 
   /** Microseconds that no tile is below: what is multiplied. */
@@ -283,7 +286,7 @@ export class TileModel {
       ? threads * (near + across) * deep * this.itemsize / 128
       : warps * (near * unit[0] + across * unit[1]) * deep * this.itemsize / 128;
     const step = this.multiply(x * y * deep) + read * costs.read + copy + costs.step + warps * costs.warpStep;
-    const late = costs.latency / Math.max(1, ring - 1) + (elements > 0 ? ELEMENT_LATENCY : 0);
+    const late = costs.latency / Math.max(1, ring - 1) + (elements > 0 && this.isAwaited ? ELEMENT_LATENCY : 0);
     const store = (product.isSideBySide ? costs.store : costs.storeApart) * x * y / 128;
     const timeOf = (groups: number): number => {
       const idle = (n: number): number => Math.max(1, costs.warps / (n * warps)) ** costs.idle;
@@ -295,7 +298,7 @@ export class TileModel {
   private ringOf(bytes: number, steps: number): number {
     const { hasAsyncCopy, sharedBytes } = this.grid;
     let ring = !hasAsyncCopy || steps < 2 ? 1 : bytes < LARGE_TILE ? RING : LARGE_RING;
-    if (this.isByElement) ring = Math.min(ring, ELEMENT_RING);
+    if (this.isAwaited) ring = Math.min(ring, ELEMENT_RING);
     while (ring > 1 && ring * bytes > sharedBytes) ring--;
     return ring;
   }

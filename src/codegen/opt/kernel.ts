@@ -21,6 +21,7 @@ import { ArgumentError } from "../../helpers/errors.ts";
 import { ceilDiv, rangeOf } from "../../helpers/math.ts";
 import { sharedBytesFor } from "../../renderer/lanes.ts";
 import { chainOf, type TensorCore } from "../../renderer/tensor_core_table.ts";
+import type { CopyEngine } from "../../renderer/renderer.ts";
 import { vmax } from "../../uop/algebra/bounds.ts";
 import { contraction } from "../../uop/algebra/contraction.ts";
 import { findChain, productOf } from "../../uop/algebra/product_chain.ts";
@@ -80,11 +81,13 @@ export class Kernel {
   /**
    * @param grid true for devices whose output axes are threads and groups
    * @param cores matrix units, as TC numbers them
+   * @param engine what copies boxes
    */
   constructor(
     public ast: UOp,
     private readonly grid: boolean = false,
     private readonly cores: readonly TensorCore[] = [],
+    private readonly engine: CopyEngine | undefined = undefined,
   ) {
     const nodes = toposort(ast);
     const reduced = nodes.filter((u) => u.op === Ops.RANGE && isReduceKind(kindOf(u))).sort(compareLoops);
@@ -536,7 +539,7 @@ export class Kernel {
       (n, a) => n * sizeOfPieces(a, AxisKind.LOCAL),
       this.onUnit?.core.lanes ?? 1,
     );
-    const group = this.grid ? { threads, core: this.onUnit?.core } : undefined;
+    const group = this.grid ? { threads, core: this.onUnit?.core, engine: this.engine } : undefined;
     const made = stages.reduce((u, s) => stage(u, s, group), depth > 1 ? oneLoop(ast) : ast);
     if (depth === 0 || sharedBytesFor(toposort(made).map(sharedBytesOfStage)) <= sharedBytes) return made;
     this.applied = this.applied.flatMap((o): Opt[] => {

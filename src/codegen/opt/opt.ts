@@ -38,16 +38,21 @@ export interface StageOpt {
   readonly loops?: number;
   /** On a grid: buffers, of which all but one are filled ahead; 1 where absent. */
   readonly ring?: number;
+  /** Of a ring that a matrix unit reads: a copy engine brings the tiles as boxes, where they are some. */
+  readonly boxes?: boolean;
 }
 
 /** One optimization. */
 export type Opt = AxisOpt | StageOpt;
 
-/** "UPCAST:0:4", "STAGE:1:loops=2", "STAGE:1:ring=3" */
+/** "UPCAST:0:4", "STAGE:1:loops=2", "STAGE:1:ring=3", "STAGE:1:ring=3:boxes" */
 export function optText(o: Opt): string {
   if (o.op !== "STAGE") return `${o.op}:${o.axis}:${o.arg}`;
-  const { input, loops, ring } = o;
-  return `STAGE:${input}${loops === undefined ? "" : `:loops=${loops}`}${ring === undefined ? "" : `:ring=${ring}`}`;
+  const { input, loops, ring, boxes } = o;
+  const text = `STAGE:${input}${loops === undefined ? "" : `:loops=${loops}`}${
+    ring === undefined ? "" : `:ring=${ring}`
+  }`;
+  return boxes === true ? `${text}:boxes` : text;
 }
 
 /** The text of a list of opts: equal for equal lists. */
@@ -55,7 +60,7 @@ export function optsText(opts: readonly Opt[]): string {
   return opts.map(optText).join(" ");
 }
 
-const OPT = /^(?:(?!STAGE)([A-Z]+):(-?\d+)(?::(\d+))?|STAGE:(\d+)(?::loops=(\d+))?(?::ring=(\d+))?)$/;
+const OPT = /^(?:(?!STAGE)([A-Z]+):(-?\d+)(?::(\d+))?|STAGE:(\d+)(?::loops=(\d+))?(?::ring=(\d+))?(:boxes)?)$/;
 
 /** The opts that {@linkcode optsText} has written, an arg of 0 perhaps left out; undefined for other text. */
 export function parseOpts(text: string): Opt[] | undefined {
@@ -63,7 +68,7 @@ export function parseOpts(text: string): Opt[] | undefined {
   for (const part of text.split(" ").filter((t) => t !== "")) {
     const m = OPT.exec(part);
     if (m === null) return undefined;
-    const [, op, axis, arg, input, loops, ring] = m as (string | undefined)[];
+    const [, op, axis, arg, input, loops, ring, boxes] = m as (string | undefined)[];
     if (op !== undefined) opts.push({ op: op as OptOp, axis: Number(axis), arg: Number(arg ?? 0) });
     else {
       opts.push({
@@ -71,6 +76,7 @@ export function parseOpts(text: string): Opt[] | undefined {
         input: Number(input),
         ...(loops === undefined ? {} : { loops: Number(loops) }),
         ...(ring === undefined ? {} : { ring: Number(ring) }),
+        ...(boxes === undefined ? {} : { boxes: true }),
       });
     }
   }

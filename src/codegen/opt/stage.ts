@@ -18,6 +18,8 @@ import { prod } from "../../helpers/math.ts";
 import { vmax } from "../../uop/algebra/bounds.ts";
 import { indexForm, slopeOf, strideAlong } from "../../uop/algebra/linear_form.ts";
 import { simplifyKernel } from "../../uop/algebra/valid.ts";
+import { SHARED_ALIGN } from "../../renderer/lanes.ts";
+import type { CopyEngine } from "../../renderer/renderer.ts";
 import {
   type SharedTile,
   SWIZZLED_PIECE,
@@ -45,6 +47,8 @@ interface Group {
   readonly threads: number;
   /** The matrix unit that reads them. */
   readonly core: TensorCore | undefined;
+  /** What brings boxes to memory that it reads. */
+  readonly engine?: CopyEngine;
 }
 
 /** A tile of what a LOAD reads. */
@@ -217,7 +221,11 @@ export function stage(ast: UOp, opt: StageOpt, group?: Group): UOp {
         at = plus(plus(at, times(x.floorDiv(run), block)), times(x.floorMod(run), step));
       }
     }
-    const value = simplifyKernel(renameFree(l, renamed));
+    const mayCopy = opt.boxes === true && arg.isSwizzled && arg.depth > 1;
+    const box = mayCopy
+      ? group?.engine?.boxOf(l, steps.map(([r]) => r), arg.width, SWIZZLED_ROW / l.dtype.itemsize)
+      : undefined;
+    const value = box ?? simplifyKernel(renameFree(l, renamed));
     map.set(l, load(index(uop(Ops.STAGE, l.dtype, [value, ...own], arg), at!)));
   }
   return map.size === 0 ? fail("no LOAD of that input can be kept") : substitute(ast, map);
@@ -258,7 +266,13 @@ export function placeIn(u: UOp, flat: UOp): UOp {
 /** Bytes of shared memory that `u` takes: 0 where it is no STAGE there. */
 export function sharedBytesOfStage(u: UOp): number {
   if (u.op !== Ops.STAGE || argOf(u, Ops.STAGE).scope !== "shared") return 0;
-  return bufferSizeOf(u) * u.dtype.itemsize * argOf(u, Ops.STAGE).depth;
+  const { depth } = argOf(u, Ops.STAGE), barriers = isOfBoxes(u) ? SHARED_ALIGN : 0;
+  return bufferSizeOf(u) * u.dtype.itemsize * depth + barriers;
+}
+
+/** Does a copy engine bring the tiles of STAGE `u`? */
+export function isOfBoxes(u: UOp): boolean {
+  return u.src[0].op === Ops.ASYNC_BOX;
 }
 
 /**

@@ -71,6 +71,12 @@ export interface SequenceMemory {
   readonly whole: readonly Tensor[];
 }
 
+/** Of tokens of a text: their log probabilities and those of the best ones `[T, 1 + best]`, and which these are. */
+interface Scored {
+  readonly logprobs: Tensor;
+  readonly best: Tensor | undefined;
+}
+
 /** How the next token of a text is chosen. */
 interface Choice {
   readonly sampling: Sampling;
@@ -108,6 +114,7 @@ export class Sequence {
   private readonly checked: JitFunction<[tokens: Tensor, start: Tensor, ...Sampler], Tensor>;
   private readonly read: JitFunction<[tokens: Tensor, start: Tensor], Tensor>;
   private readonly states: JitFunction<[tokens: Tensor, start: Tensor], Tensor>;
+  private readonly scored: JitFunction<[tokens: Tensor, start: Tensor, next: Tensor, best: number], Scored>;
 
   /** Of several in one batch, `row` is the own one. */
   constructor(readonly decoder: Decoder, memory: SequenceMemory, readonly row = 0) {
@@ -154,6 +161,13 @@ export class Sequence {
       Tensor.realize([x, ...whole]);
       return x;
     });
+    this.scored = jit((tokens: Tensor, start: Tensor, next: Tensor, best: number) => {
+      const log = decoder.logitsOfAll(tokens, start, layers).logSoftmax(-1);
+      const own = log.gather(1, next.unsqueeze(1)), [values, ids] = best > 0 ? log.topk(best, -1) : [];
+      const logprobs = values === undefined ? own : own.cat([values], 1);
+      Tensor.realize([logprobs, ...ids === undefined ? [] : [ids], ...whole]);
+      return { logprobs, best: ids };
+    });
     // what is read without a token behind it: only the cache is wanted, and the logits are not computed
     this.read = jit((tokens: Tensor, start: Tensor) => {
       const logits = decoder.logits(tokens, start, tokens.shape[0] - 1, layers);
@@ -177,6 +191,32 @@ export class Sequence {
     // what fills the last chunk is in a state as well
     if (this.decoder.spec.recurrent !== undefined) this.held.length = 0;
   }
+  /**
+   * How probable each token of a text is behind those before it, the first one apart: natural logarithms, and those of the
+   * `best` most probable ones.
+   *
+   * @throws {ArgumentError} for more tokens than the context has
+   */
+  async logprobsOf(tokens: readonly number[], best: number): Promise<TokenLogprobs[]> {
+    const out: TokenLogprobs[] = [], last = tokens.length - 1;
+    checkRoom(tokens.length, this.decoder.context);
+    this.held.length = 0;
+    while (this.held.length < last) {
+      const at = this.held.length, size = this.hasRoom ? this.chunk : 1, end = Math.min(at + size, last);
+      const part = tokens.slice(at, end), next = this.tensor(tokens.slice(at + 1, end + 1), size);
+      const told = this.scored(this.tensor(part, size), this.startOf(size).bind(at), next, best);
+      const values = await told.logprobs.data() as Float32Array,
+        ids = await told.best?.data() as Int32Array | undefined;
+      part.forEach((_, i) => {
+        const [own, ...others] = values.subarray(i * (best + 1), (i + 1) * (best + 1));
+        out.push({ own, best: others.map((logprob, k) => ({ id: ids![i * best + k], logprob })) });
+      });
+      this.held.push(...part);
+    }
+    // what fills the last chunk is in a state as well
+    if (this.decoder.spec.recurrent !== undefined) this.held.length = 0;
+    return out;
+  }
   /** How many tokens are in the cache. */
   get length(): number {
     return this.held.length;
@@ -193,6 +233,7 @@ export class Sequence {
     this.chosen.reset();
     this.read.reset();
     this.states.reset();
+    this.scored.reset();
     this.checked.reset();
   }
 

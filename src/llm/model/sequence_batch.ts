@@ -14,7 +14,14 @@ import type { Decoder } from "./decoder.ts";
 import { type CacheKind, cacheOfRow, type LayerCache, memoryOf } from "./cache_memory.ts";
 import type { Pooling } from "./model_spec.ts";
 import type { Sampling } from "./sampler.ts";
-import { CHUNK, type NextToken, Sequence, type Speculation, type TokenConstraint } from "./sequence.ts";
+import {
+  CHUNK,
+  type NextToken,
+  Sequence,
+  type Speculation,
+  type TokenConstraint,
+  type TokenLogprobs,
+} from "./sequence.ts";
 
 /** A text that is written. */
 interface Member {
@@ -125,6 +132,21 @@ export class SequenceBatch {
       this.aside.delete(sequence);
     }
     return pooling === "mean" ? out.map((x) => x / tokens.length) : out;
+  }
+
+  /**
+   * How probable each token is behind those before it, the first one apart, and the `best` ones there.
+   *
+   * @throws {ArgumentError} as {@linkcode SequenceBatch.generate}
+   */
+  async logprobsOf(tokens: readonly number[], best: number): Promise<TokenLogprobs[]> {
+    const sequence = this.sequenceFor(tokens);
+    this.aside.add(sequence);
+    try {
+      return await sequence.logprobsOf(tokens, best);
+    } finally {
+      this.aside.delete(sequence);
+    }
   }
 
   /** The one that rests and has most of the tokens; of those with none the one that rests longest. */

@@ -5,7 +5,7 @@
  */
 import type { Tokenizer } from "../text/tokenizer.ts";
 import { type Answer, lettersOf, logprobLists, logprobRows, type NumberedCall } from "./answers.ts";
-import type { Piece } from "./generation.ts";
+import type { CompletionToken, Piece } from "./generation.ts";
 
 /** Of one kind of request. A choice is one of the texts that were asked for. */
 export interface AnswerForm {
@@ -17,8 +17,8 @@ export interface AnswerForm {
   whole(index: number, answer: Answer): unknown;
   /** The first choice of a stream, if there is one. */
   first?(index: number): unknown;
-  /** The choice with a piece. */
-  part(index: number, piece: Piece): unknown;
+  /** The choice with a piece, and with the tokens that were read before it. */
+  part(index: number, piece: Piece, read?: readonly CompletionToken[]): unknown;
   /** The choices with a call. */
   call(index: number, call: NumberedCall, n: number): readonly unknown[];
   /** The last choice. */
@@ -69,16 +69,16 @@ export function completionForm(tokenizer: Tokenizer): AnswerForm {
     prefix: "cmpl",
     object: "text_completion",
     streamObject: "text_completion",
-    whole: (index, { text, pieces, finish }) => ({
+    whole: (index, { text, read, pieces, finish }) => ({
       text,
       index,
-      logprobs: logprobLists(tokenizer, pieces, text.length - pieces.reduce((n, p) => n + p.text.length, 0)),
+      logprobs: logprobLists(tokenizer, pieces, text.length - pieces.reduce((n, p) => n + p.text.length, 0), read),
       finish_reason: finish,
     }),
-    part: (index, p) => {
+    part: (index, p, read) => {
       const start = letters[index] ?? 0;
       letters[index] = start + lettersOf(tokenizer, p);
-      return { text: p.text, index, logprobs: logprobLists(tokenizer, [p], start), finish_reason: null };
+      return { text: p.text, index, logprobs: logprobLists(tokenizer, [p], start, read), finish_reason: null };
     },
     call: () => [],
     last: (index, finish_reason) => ({ text: "", index, logprobs: null, finish_reason }),

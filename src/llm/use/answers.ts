@@ -7,7 +7,7 @@
 import type { TokenLogprobs } from "../model/sequence.ts";
 import { type ToolCall, ToolCallReader, type ToolForm } from "../text/tool_calls.ts";
 import type { Tokenizer } from "../text/tokenizer.ts";
-import type { FinishReason, GenerateOptions, Piece, Usage } from "./generation.ts";
+import type { CompletionToken, FinishReason, GenerateOptions, Piece, Usage } from "./generation.ts";
 import type { LanguageModel } from "./language_model.ts";
 
 /** One text to write. */
@@ -16,6 +16,8 @@ export interface Job {
   readonly options: GenerateOptions;
   /** What a completion shows before its answer. */
   readonly echo: string;
+  /** Whether log probabilities of the prompt are told with it. */
+  readonly scored?: boolean;
   /** Where tools may be called: how, which, and whether the call's begin stood in the prompt. */
   readonly tools?: { readonly form: ToolForm; readonly names: ReadonlySet<string>; readonly opened: boolean };
 }
@@ -26,6 +28,8 @@ export interface NumberedCall extends ToolCall {
 /** One answer. */
 export interface Answer {
   readonly text: string;
+  /** The tokens of the prompt, where their log probabilities are told. */
+  readonly read: readonly CompletionToken[];
   readonly pieces: readonly Piece[];
   readonly calls: readonly NumberedCall[];
   /** "stop", "length" or "tool_calls". */
@@ -34,6 +38,7 @@ export interface Answer {
 }
 /** Who hears of pieces. */
 export interface Listener {
+  read?(tokens: readonly CompletionToken[]): void;
   piece(piece: Piece): void;
   call(call: NumberedCall, index: number): void;
 }
@@ -72,6 +77,8 @@ export async function writeAnswer(
     if (last === undefined || text !== "") take({ ...piece, text });
     [...found.calls, ...rest?.calls ?? []].forEach(call);
   };
+  const best = job.options.logprobs ?? 0, known = job.scored ? await model.promptLogprobs(job.prompt, { best }) : [];
+  if (known.length > 0) listener?.read?.(known);
   const written = model.generate(job.prompt, { ...job.options, signal });
   for (;;) {
     const { done, value } = await written.next();
@@ -90,7 +97,8 @@ export async function writeAnswer(
       : value.finish === "abort"
       ? "stop"
       : value.finish;
-    return { text: job.echo + pieces.map((p) => p.text).join(""), pieces, calls, finish, usage: value };
+    const text = job.echo + pieces.map((p) => p.text).join("");
+    return { text, read: known, pieces, calls, finish, usage: value };
   }
 }
 
@@ -136,19 +144,34 @@ export function logprobRows(tokenizer: Tokenizer, pieces: readonly Piece[]): unk
 export function lettersOf(tokenizer: Tokenizer, { id, text }: Piece): number {
   return (id === undefined ? text : tokenText(tokenizer, id).token).length;
 }
-/** Log probabilities as completions tell them, of pieces behind so many letters of the text. */
-export function logprobLists(tokenizer: Tokenizer, pieces: readonly Piece[], start: number): unknown {
-  const rows = withLogprobs(pieces), text = (id: number) => tokenText(tokenizer, id).token;
+/**
+ * Log probabilities as completions tell them, of tokens of the prompt, of which the first has none, and of pieces behind so
+ * many letters of the text.
+ */
+export function logprobLists(
+  tokenizer: Tokenizer,
+  pieces: readonly Piece[],
+  start: number,
+  read: readonly CompletionToken[] = [],
+): unknown {
+  const text = (id: number) => tokenText(tokenizer, id).token;
+  const written = withLogprobs(pieces), rows: readonly CompletionToken[] = [...read, ...written];
   if (rows.length === 0) return null;
+  const ends = read.map((_, i) => tokenizer.decode(read.slice(0, i + 1).map((r) => r.id)).length);
   let at = start;
   return {
     tokens: rows.map((r) => text(r.id)),
-    token_logprobs: rows.map((r) => finite(r.logprobs.own)),
-    top_logprobs: rows.map((r) => Object.fromEntries(r.logprobs.best.map((b) => [text(b.id), finite(b.logprob)]))),
-    text_offset: rows.map((r) => {
-      const offset = at;
-      at += text(r.id).length;
-      return offset;
-    }),
+    token_logprobs: rows.map(({ logprobs }) => logprobs === undefined ? null : finite(logprobs.own)),
+    top_logprobs: rows.map(({ logprobs }) =>
+      logprobs === undefined ? null : Object.fromEntries(logprobs.best.map((b) => [text(b.id), finite(b.logprob)]))
+    ),
+    text_offset: [
+      ...read.map((_, i) => ends[i - 1] ?? 0),
+      ...written.map((r) => {
+        const offset = at;
+        at += text(r.id).length;
+        return offset;
+      }),
+    ],
   };
 }

@@ -206,9 +206,5 @@ export function completionRequest(body: Body, vocabulary: number): CompletionReq
   const common = commonOf(body, vocabulary, 16), logprobs = wholeOf(body, "logprobs", 0, 20);
   const options = logprobs === undefined ? common.options : { ...common.options, logprobs };
   if ((given(body, "suffix") ?? "") !== "") throw wrong("suffix", "is not supported: texts are only gone on with");
-  const echo = flagOf(body, "echo");
-  if (echo && logprobs !== undefined && options.maxTokens === 0) {
-    throw wrong("logprobs", "are of tokens that are written, not of those of the prompt: 'max_tokens' must be above 0");
-  }
-  return { ...common, options, prompts, echo };
+  return { ...common, options, prompts, echo: flagOf(body, "echo") };
 }

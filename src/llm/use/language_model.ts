@@ -236,6 +236,20 @@ export class LanguageModel {
     return x.map((v) => v / size);
   }
 
+  /**
+   * The tokens of a text, each with its log probability behind those before it, and those of the `best` most probable ones
+   * there; the first one has none. Their sum tells how well the model knows the text: `exp(-mean)` is its perplexity.
+   *
+   * @throws {ArgumentError} for a text that is empty or longer than the context
+   */
+  async promptLogprobs(prompt: Prompt, { best = 0 }: { readonly best?: number } = {}): Promise<CompletionToken[]> {
+    const action = "tell how probable a text is", ids = this.promptIds(prompt);
+    const count = Math.min(checkInteger(action, "best", best, 0), this.decoder.vocabulary);
+    if (ids.length === 0) throw new ArgumentError(action, { reason: "it is empty" });
+    const told = await this.batch.logprobsOf(ids, count);
+    return ids.map((id, i) => ({ id, logprobs: told[i - 1] }));
+  }
+
   /** At most `count` tokens that may follow, the most probable ones: how it helps another model. */
   async guess(tokens: readonly number[], count: number): Promise<readonly number[]> {
     const out: number[] = [], room = Math.min(count, this.decoder.context - tokens.length);

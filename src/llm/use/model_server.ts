@@ -19,6 +19,7 @@ import {
 import { CHAT_PAGE } from "./chat_page.ts";
 import { askWithTools, toolsOf } from "./api_tools.ts";
 import { bodyOf, Turns } from "./http_input.ts";
+import type { CompletionToken } from "./generation.ts";
 import type { LanguageModel } from "./language_model.ts";
 import { chatBodyOf, ResponseEvents, type ResponseHead, responseObject } from "./responses_api.ts";
 
@@ -237,6 +238,7 @@ export class ModelServer {
         prompt,
         options: parsed.options,
         echo: parsed.echo ? model.tokenizer.decode(prompt) : "",
+        scored: parsed.echo && parsed.options.logprobs !== undefined,
       });
     });
     return await this.answer(completionForm(model.tokenizer), parsed, jobs, request);
@@ -394,8 +396,11 @@ export class ModelServer {
       try {
         for (const [i, job] of jobs.entries()) {
           if (form.first !== undefined) event(form.first(i));
-          if (job.echo !== "") event(form.part(i, { text: job.echo, id: undefined, logprobs: undefined }));
+          const echo = (read: readonly CompletionToken[]) =>
+            event(form.part(i, { text: job.echo, id: undefined, logprobs: undefined }, read));
+          if (job.echo !== "" && !job.scored) echo([]);
           const answer = await writeAnswer(model, job, signal, this.counts, {
+            read: echo,
             piece: (p) => event(form.part(i, p)),
             call: (c, n) => form.call(i, c, n).forEach(event),
           });

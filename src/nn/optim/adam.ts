@@ -5,14 +5,8 @@
  */
 import { checkOptions } from "../../helpers/options.ts";
 import type { Tensor } from "../../tensor/tensor.ts";
-import {
-  checkRange,
-  type FusedOptions,
-  Optimizer,
-  OPTIMIZER_OPTIONS,
-  type OptimizerOptions,
-  type Slot,
-} from "./optimizer.ts";
+import { Decayed } from "./decayed.ts";
+import { checkRange, type FusedOptions, OPTIMIZER_OPTIONS, type OptimizerOptions, type Slot } from "./optimizer.ts";
 
 /** Options of {@linkcode Adam} and {@linkcode AdamW}. */
 export interface AdamOptions extends OptimizerOptions, FusedOptions {
@@ -24,11 +18,29 @@ export interface AdamOptions extends OptimizerOptions, FusedOptions {
   readonly eps?: number;
 }
 
-/** How a rule of the Adam family differs. */
-type AdamRule = "adam" | "adamw" | "lamb";
+/** Options with their defaults. */
+export type Complete = AdamOptions & Required<Omit<AdamOptions, "device" | "fused">>;
 
-/** Adam, AdamW and LAMB: means of gradients and of their squares, corrected for their start at zero. */
-abstract class AdamFamily extends Optimizer {
+/** What an update of a parameter is made of. */
+export interface Moments {
+  /** The parameter, and its gradient. */
+  readonly p: Tensor;
+  readonly g: Tensor;
+  /** Means of gradients, and of what {@linkcode AdamFamily.sizes} keeps of their sizes, with this gradient. */
+  readonly mean: Tensor;
+  readonly square: Tensor;
+  /** 1 - b1^t and 1 - b2^t. */
+  readonly c1: Tensor;
+  readonly c2: Tensor;
+  /** What {@linkcode AdamFamily.clocks} count, after this step. */
+  readonly clocks: readonly Tensor[];
+}
+
+/** A number that is kept from step to step, with what it is after this one. */
+export type Clock = readonly [state: Tensor, next: Tensor];
+
+/** Means of gradients and of their squares, corrected for their start at zero: a rule says how both make an update. */
+export abstract class AdamFamily extends Decayed {
   /** 1 - b1^t and 1 - b2^t: kept in this form because it does not cancel for small t. */
   private readonly correction1: Tensor;
   private readonly correction2: Tensor;
@@ -36,16 +48,12 @@ abstract class AdamFamily extends Optimizer {
   private readonly square: Tensor[];
   private b1Value: number;
   private b2Value: number;
-  private epsValue: number;
-  private decay: number;
 
-  protected constructor(private readonly rule: AdamRule, params: readonly Tensor[], options: Complete) {
-    super(params, options.lr, options);
+  protected constructor(params: readonly Tensor[], options: Complete, private readonly decoupled: boolean) {
+    super(params, options);
     const name = this.constructor.name;
     this.b1Value = checkRange(name, "b1", options.b1, 0, 1);
     this.b2Value = checkRange(name, "b2", options.b2, 0, 1);
-    this.epsValue = checkRange(name, "eps", options.eps, 0, Infinity);
-    this.decay = checkRange(name, "weightDecay", options.weightDecay, 0, Infinity);
     this.correction1 = this.scalarState(0);
     this.correction2 = this.scalarState(0);
     this.mean = this.moments();
@@ -66,47 +74,48 @@ abstract class AdamFamily extends Optimizer {
   set b2(value: number) {
     this.b2Value = this.changed("b2", value, 0, 1);
   }
-  /** Added to the denominator. */
-  get eps(): number {
-    return this.epsValue;
-  }
-  set eps(value: number) {
-    this.epsValue = this.changed("eps", value, 0, Infinity);
-  }
-  /** Pull of the weights toward zero. */
-  get weightDecay(): number {
-    return this.decay;
-  }
-  set weightDecay(value: number) {
-    this.decay = this.changed("weightDecay", value, 0, Infinity);
-  }
 
   /** Corrections and moments. */
   protected override state(): Tensor[] {
     return [this.correction1, this.correction2, ...this.mean, ...this.square];
   }
 
-  /** `p -= lr * mean / (sqrt(square) + eps)`, both corrected. */
+  /** What is subtracted of a parameter, but for the learning rate: `mean / (sqrt(square) + eps)`, both corrected. */
+  protected direction({ mean, square, c1, c2 }: Moments): Tensor {
+    return mean.div(c1).div(square.div(c2).sqrt().add(this.eps));
+  }
+  /** What is kept of the sizes of gradients, with that of `g`: the mean of squares. */
+  protected sizes(kept: Tensor, g: Tensor): Tensor {
+    return kept.mul(this.b2).add(g.square().mul(1 - this.b2));
+  }
+  /** Numbers beside the corrections that a rule counts by, given 1 - b2^t before this step. */
+  protected clocks(_correction2: Tensor): Clock[] {
+    return [];
+  }
+  /** The update with the pull toward zero, where that is no part of the gradient. */
+  protected decayed(up: Tensor, p: Tensor): Tensor {
+    return this.weightDecay > 0 && this.decoupled ? up.add(p.mul(this.weightDecay)) : up;
+  }
+
+  /** `p -= lr * direction`. */
   protected override update(slots: readonly Slot[]): Tensor[] {
-    const { b1, b2, eps, weightDecay, rule } = this;
+    const { b1, b2 } = this;
+    const clocks = this.clocks(this.correction2);
     const next1 = this.correction1.mul(b1).add(1 - b1), next2 = this.correction2.mul(b2).add(1 - b2);
-    const state = [this.correction1, this.correction2];
+    const scalars: Clock[] = [[this.correction1, next1], [this.correction2, next2], ...clocks];
+    const state = scalars.map(([kept]) => kept);
     for (const slot of slots) {
       const p = slot.value, m = this.mean[slot.at], v = this.square[slot.at];
-      const c1 = this.beside(next1, p), c2 = this.beside(next2, p), lr = this.beside(this.lr, p);
-      let g = slot.grad.cast(m.dtype);
-      if (weightDecay > 0 && rule === "adam") g = g.add(p.mul(weightDecay));
-      const mean = m.mul(b1).add(g.mul(1 - b1)), square = v.mul(b2).add(g.square().mul(1 - b2));
-      let up = mean.div(c1).div(square.div(c2).sqrt().add(eps));
-      if (weightDecay > 0 && rule !== "adam") up = up.add(p.mul(weightDecay));
-      if (rule === "lamb") up = up.mul(trustRatio(p, up));
+      const [c1, c2, ...rest] = scalars.map(([, next]) => this.beside(next, p));
+      const g = this.decoupled ? slot.grad.cast(m.dtype) : this.pulled(slot, m);
+      const mean = m.mul(b1).add(g.mul(1 - b1)), square = this.sizes(v, g);
+      const up = this.decayed(this.direction({ p, g, mean, square, c1, c2, clocks: rest }), p);
       this.keep(m, mean);
       this.keep(v, square);
-      this.write(slot, p.sub(up.mul(lr)));
+      this.write(slot, p.sub(up.mul(this.beside(this.lr, p))));
       state.push(m, v);
     }
-    this.keep(this.correction1, next1);
-    this.keep(this.correction2, next2);
+    for (const [kept, next] of scalars) this.keep(kept, next);
     return state;
   }
 }
@@ -117,17 +126,16 @@ function trustRatio(p: Tensor, up: Tensor): Tensor {
   return a.gt(0).where(b.gt(0).where(a.div(b), 1), 1);
 }
 
-/** Options with their defaults. */
-type Complete = AdamOptions & Required<Omit<AdamOptions, "device" | "fused">>;
-
-function adamOptions(
+/** Options of the family, checked, with their defaults. @throws {ArgumentError} for an unknown option */
+export function adamOptions(
   what: string,
   o: AdamOptions,
-  defaults: { readonly eps: number; readonly weightDecay: number },
-  fusable = true,
+  defaults: Partial<Complete>,
+  others: readonly string[] = ["fused"],
 ): Complete {
-  checkOptions(`make ${what}`, o, [...OPTIMIZER_OPTIONS, "b1", "b2", "eps", ...fusable ? ["fused"] : []]);
-  const { lr = 1e-3, b1 = 0.9, b2 = 0.999, eps = defaults.eps, weightDecay = defaults.weightDecay } = o;
+  checkOptions(`make ${what}`, o, [...OPTIMIZER_OPTIONS, "b1", "b2", "eps", ...others]);
+  const all = { lr: 1e-3, b1: 0.9, b2: 0.999, eps: 1e-8, weightDecay: 0, ...defaults };
+  const { lr = all.lr, b1 = all.b1, b2 = all.b2, eps = all.eps, weightDecay = all.weightDecay } = o;
   return { ...o, lr, b1, b2, eps, weightDecay };
 }
 
@@ -135,7 +143,7 @@ function adamOptions(
 export class Adam extends AdamFamily {
   /** lr 0.001, b1 0.9, b2 0.999, eps 1e-8, weightDecay 0 unless given. @throws {ArgumentError} for a bad option */
   constructor(params: readonly Tensor[], options: AdamOptions = {}) {
-    super("adam", params, adamOptions("Adam", options, { eps: 1e-8, weightDecay: 0 }));
+    super(params, adamOptions("Adam", options, {}), false);
   }
 }
 
@@ -143,7 +151,7 @@ export class Adam extends AdamFamily {
 export class AdamW extends AdamFamily {
   /** lr 0.001, b1 0.9, b2 0.999, eps 1e-8, weightDecay 0.01 unless given. @throws {ArgumentError} for a bad option */
   constructor(params: readonly Tensor[], options: AdamOptions = {}) {
-    super("adamw", params, adamOptions("AdamW", options, { eps: 1e-8, weightDecay: 0.01 }));
+    super(params, adamOptions("AdamW", options, { weightDecay: 0.01 }), true);
   }
 }
 
@@ -151,6 +159,10 @@ export class AdamW extends AdamFamily {
 export class LAMB extends AdamFamily {
   /** lr 0.001, b1 0.9, b2 0.999, eps 1e-6, weightDecay 0 unless given. @throws {ArgumentError} for a bad option */
   constructor(params: readonly Tensor[], options: Omit<AdamOptions, "fused"> = {}) {
-    super("lamb", params, adamOptions("LAMB", options, { eps: 1e-6, weightDecay: 0 }, false));
+    super(params, adamOptions("LAMB", options, { eps: 1e-6 }, []), true);
+  }
+  protected override decayed(up: Tensor, p: Tensor): Tensor {
+    const whole = super.decayed(up, p);
+    return whole.mul(trustRatio(p, whole));
   }
 }

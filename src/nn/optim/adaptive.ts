@@ -1,19 +1,13 @@
 /**
- * Optimizers that divide each step by the root of squared gradients: RMSprop by that of their running mean, Adagrad by
- * that of their sum.
+ * Optimizers that divide each step by the root of squared gradients: RMSprop and Adadelta by that of their running mean,
+ * Adagrad by that of their sum.
  *
  * @module
  */
 import { checkBoolean, checkOptions } from "../../helpers/options.ts";
 import type { Tensor } from "../../tensor/tensor.ts";
-import {
-  checkRange,
-  type FusedOptions,
-  Optimizer,
-  OPTIMIZER_OPTIONS,
-  type OptimizerOptions,
-  type Slot,
-} from "./optimizer.ts";
+import { Decayed } from "./decayed.ts";
+import { checkRange, type FusedOptions, OPTIMIZER_OPTIONS, type OptimizerOptions, type Slot } from "./optimizer.ts";
 
 /** Options of {@linkcode RMSprop}. */
 export interface RMSpropOptions extends OptimizerOptions, FusedOptions {
@@ -35,39 +29,22 @@ export interface AdagradOptions extends OptimizerOptions, FusedOptions {
   readonly eps?: number;
 }
 
-/** What both have: a pull toward zero, and what is added to the denominator. */
-abstract class Adaptive extends Optimizer {
-  private epsValue: number;
-  private decay: number;
+/** Options of {@linkcode Adadelta}. */
+export interface AdadeltaOptions extends OptimizerOptions, FusedOptions {
+  /** Decay of the means of squared gradients and updates; 0.9 unless given. */
+  readonly rho?: number;
+  /** Added to both means before their roots; 1e-6 unless given. */
+  readonly eps?: number;
+}
+
+/** What all have: means or sums of squared gradients. */
+abstract class Adaptive extends Decayed {
   /** Means or sums of squared gradients. */
   protected readonly square: Tensor[];
 
-  protected constructor(params: readonly Tensor[], options: OptimizerOptions & FusedOptions, eps: number) {
-    super(params, options.lr ?? 1e-2, options);
-    const name = this.constructor.name;
-    this.epsValue = checkRange(name, "eps", eps, 0, Infinity);
-    this.decay = checkRange(name, "weightDecay", options.weightDecay ?? 0, 0, Infinity);
+  protected constructor(params: readonly Tensor[], options: OptimizerOptions & FusedOptions, eps: number, lr = 1e-2) {
+    super(params, { ...options, lr: options.lr ?? lr, weightDecay: options.weightDecay ?? 0, eps });
     this.square = this.moments();
-  }
-  /** Added to the denominator. */
-  get eps(): number {
-    return this.epsValue;
-  }
-  set eps(value: number) {
-    this.epsValue = this.changed("eps", value, 0, Infinity);
-  }
-  /** Pull of the weights toward zero, a part of the gradient. */
-  get weightDecay(): number {
-    return this.decay;
-  }
-  set weightDecay(value: number) {
-    this.decay = this.changed("weightDecay", value, 0, Infinity);
-  }
-
-  /** A gradient as its squares are, with the pull toward zero. */
-  protected pulled({ grad, value }: Slot, like: Tensor): Tensor {
-    const g = grad.cast(like.dtype);
-    return this.decay > 0 ? g.add(value.mul(this.decay)) : g;
   }
 }
 
@@ -154,6 +131,41 @@ export class Adagrad extends Adaptive {
       this.keep(v, sum);
       this.write(slot, p.sub(g.div(root.add(this.eps)).mul(this.beside(this.lr, p))));
       return v;
+    });
+  }
+}
+
+/** Adadelta (Zeiler, arXiv 1212.5701), as PyTorch has it. */
+export class Adadelta extends Adaptive {
+  /** Decay of both means. */
+  readonly rho: number;
+  /** Means of squared updates. */
+  private readonly deltas: Tensor[];
+
+  /** lr 1, rho 0.9, eps 1e-6, weightDecay 0 unless given. @throws {ArgumentError} for a bad option */
+  constructor(params: readonly Tensor[], options: AdadeltaOptions = {}) {
+    const known = [...OPTIMIZER_OPTIONS, "fused", "rho", "eps"];
+    const { rho = 0.9, eps = 1e-6 } = checkOptions("make Adadelta", options, known);
+    super(params, options, eps, 1);
+    this.rho = checkRange("Adadelta", "rho", rho, 0, 1);
+    this.deltas = this.moments();
+  }
+
+  /** Means of squared gradients, and of squared updates. */
+  protected override state(): Tensor[] {
+    return [...this.square, ...this.deltas];
+  }
+
+  /** `p -= lr * g * sqrt(deltas + eps) / sqrt(square + eps)`. */
+  protected override update(slots: readonly Slot[]): Tensor[] {
+    const { rho, eps } = this, next = (mean: Tensor, x: Tensor) => mean.mul(rho).add(x.square().mul(1 - rho));
+    return slots.flatMap((slot) => {
+      const { at, value: p } = slot, v = this.square[at], d = this.deltas[at], g = this.pulled(slot, v);
+      const square = next(v, g), up = g.mul(d.add(eps).sqrt().div(square.add(eps).sqrt()));
+      this.keep(v, square);
+      this.keep(d, next(d, up));
+      this.write(slot, p.sub(up.mul(this.beside(this.lr, p))));
+      return [v, d];
     });
   }
 }

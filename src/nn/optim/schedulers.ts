@@ -37,13 +37,13 @@ export abstract class LRScheduler {
   /** What this object has set: after loading, other than the last learning rates. */
   #set: readonly number[];
 
-  /** Takes the learning rates that the optimizers have now as those of the start. */
-  constructor(optimizer: Scheduled) {
+  /** Takes the learning rates that the optimizers have now as those of the start, unless these are given. */
+  constructor(optimizer: Scheduled, base?: readonly number[]) {
     checkOptimizer(`make ${this.constructor.name}`, optimizer);
     this.#optimizers = optimizer instanceof OptimizerGroup ? optimizer.optimizers : [optimizer];
     this.#set = this.#optimizers.map((o) => o.getLr());
     this.#epoch = new KeptNumbers([0], []);
-    this.#base = new KeptNumbers(this.#set);
+    this.#base = new KeptNumbers(base ?? this.#set);
     this.#last = new KeptNumbers(this.#set);
   }
   /** What is driven. */
@@ -85,8 +85,14 @@ export abstract class LRScheduler {
   }
 }
 
+/** The learning rate of a schedule after `epoch` steps. */
+let rateOf: (s: StepSchedule, epoch: number, base: number) => number;
+
 /** A schedule that is a function of the number of steps. */
 export abstract class StepSchedule extends LRScheduler {
+  static {
+    rateOf = (s, epoch, base) => s.at(epoch, base);
+  }
   /** The learning rate after `epoch` steps, of `base` at the start. */
   protected abstract at(epoch: number, base: number): number;
   /** Sets what belongs to the start. Subclasses call it once their fields are there. */
@@ -175,6 +181,17 @@ export class LinearLR extends LambdaLR {
     ]);
     checkInteger("make LinearLR", "totalIters", totalIters, 1);
     super(optimizer, (epoch) => startFactor + (endFactor - startFactor) * Math.min(1, epoch / totalIters));
+  }
+}
+
+/** Times `factor` (1/3) for the first `totalIters` (5) steps. */
+export class ConstantLR extends LambdaLR {
+  /** @throws {ArgumentError} for a bad option */
+  constructor(optimizer: Scheduled, options: { readonly factor?: number; readonly totalIters?: number } = {}) {
+    const { factor = 1 / 3, totalIters = 5 } = checkOptions("make ConstantLR", options, ["factor", "totalIters"]);
+    checkInteger("make ConstantLR", "totalIters", totalIters, 0);
+    checkRange("ConstantLR", "factor", factor, 0, 1);
+    super(optimizer, (epoch) => epoch < totalIters ? factor : 1);
   }
 }
 
@@ -376,6 +393,52 @@ export class ReduceLROnPlateau extends LRScheduler {
     if (better) this.#best.values = [metric];
     this.#bad.values = [isOver ? 0 : bad];
     this.#resting.values = [isOver ? cooldown : Math.max(0, resting - 1)];
+  }
+}
+
+/** Options of {@linkcode SequentialLR}. */
+export interface SequentialLROptions {
+  /** Schedules of the same optimizer, in order. */
+  readonly schedulers: readonly StepSchedule[];
+  /** The steps at which the second and all later ones begin. */
+  readonly milestones: readonly number[];
+}
+
+/**
+ * Schedules one after the other, each of which begins at its milestone as if it was new. All of them start from the
+ * learning rates that the first did, which is to be made first. Step this alone.
+ */
+export class SequentialLR extends StepSchedule {
+  readonly #schedulers: readonly StepSchedule[];
+  readonly #starts: readonly number[];
+  /** @throws {ArgumentError} for other schedules than functions of steps, or milestones that do not rise between them */
+  constructor(optimizer: Scheduled, options: SequentialLROptions) {
+    const action = "make SequentialLR";
+    const { schedulers, milestones } = checkOptions(action, options, ["schedulers", "milestones"]);
+    if (!Array.isArray(schedulers) || schedulers.length === 0) {
+      throw new ArgumentError(action, { reason: `schedulers must be a list of some, not ${describe(schedulers)}` });
+    }
+    for (const s of schedulers) {
+      if (s instanceof StepSchedule) continue;
+      throw new ArgumentError(action, {
+        reason: `it takes schedulers that are functions of steps, not ${describe(s)}`,
+      });
+    }
+    if (!Array.isArray(milestones) || milestones.length !== schedulers.length - 1) {
+      throw new ArgumentError(action, { reason: `${schedulers.length} schedulers have one milestone less` });
+    }
+    const starts = [0, ...milestones.map((m: unknown) => checkInteger(action, "milestones", m, 0))];
+    if (starts.some((m, i) => i > 0 && m <= starts[i - 1])) {
+      throw new ArgumentError(action, { reason: `milestones must rise from above 0, unlike ${milestones.join(", ")}` });
+    }
+    super(optimizer, schedulers[0].baseLrs);
+    this.#schedulers = [...schedulers];
+    this.#starts = starts;
+    this.start();
+  }
+  protected override at(epoch: number, base: number): number {
+    const i = this.#starts.findLastIndex((start) => start <= epoch);
+    return rateOf(this.#schedulers[i], epoch - this.#starts[i], base);
   }
 }
 

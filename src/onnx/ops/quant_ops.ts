@@ -85,13 +85,13 @@ function qlinearMatmul(c: Call): Result {
   return quantized(y, c.opt(7), elementType(c.type(7))!);
 }
 
-/** Integers less a zero point, padded as zeros. */
+/** Integers less a zero point, padded as zeros. What is convolved is laid down: each element is in many windows. */
 function convInteger(c: Call): Result {
   const w = centered(c, 1, 3, 0), z = c.opt(3);
   const kernel = z !== undefined && z.numel() > 1
     ? c.x(1).cast(dtypes.int32).sub(z.cast(dtypes.int32).reshape([-1, ...w.shape.slice(1).map(() => 1)]))
     : w;
-  return convolve(c, centered(c, 0, 2, 0), kernel).cast(dtypes.int32);
+  return convolve(c, centered(c, 0, 2, 0).contiguous(), kernel).cast(dtypes.int32);
 }
 function qlinearConv(c: Call): Result {
   const channels = (t: Tensor, at: number): Tensor =>

@@ -33,7 +33,7 @@ export interface ElementType {
 /** Codes of TensorProto.DataType. */
 export const FLOAT = 1, UINT8 = 2, INT8 = 3, INT32 = 6, INT64 = 7, STRING = 8, BOOL = 9, FLOAT16 = 10, DOUBLE = 11;
 /** Codes of TensorProto.DataType, of small types. */
-export const BFLOAT16 = 16, UINT4 = 21, INT4 = 22, UINT2 = 25, INT2 = 26, E8M0 = 24;
+export const UINT64 = 13, BFLOAT16 = 16, UINT4 = 21, INT4 = 22, UINT2 = 25, INT2 = 26, E8M0 = 24;
 
 const d = dtypes;
 const ROWS: readonly (readonly [number, string, number, DType, SmallType?])[] = [

@@ -253,9 +253,10 @@ function readValueInfo(r: ProtoReader): ValueInfo {
   return { name, type };
 }
 
-function readAttribute(r: ProtoReader): Attribute {
-  const a: Attribute = {
-    name: "",
+/** An attribute that holds nothing yet. */
+export function emptyAttribute(name: string): Attribute {
+  return {
+    name,
     type: 0,
     f: 0,
     i: 0,
@@ -269,6 +270,10 @@ function readAttribute(r: ProtoReader): Attribute {
     tensors: [],
     ref: "",
   };
+}
+
+function readAttribute(r: ProtoReader): Attribute {
+  const a = emptyAttribute("");
   const wide: bigint[] = [];
   while (r.next()) {
     switch (r.field) {

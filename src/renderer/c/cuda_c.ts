@@ -27,7 +27,7 @@ import {
   threadsOf,
   wordsOf,
 } from "../lanes.ts";
-import type { Capabilities, GridCaps, LinearProgram } from "../renderer.ts";
+import { type Capabilities, type GridCaps, type LinearProgram, mapNumber } from "../renderer.ts";
 import { elementsOf, type TensorCore } from "../tensor_core_table.ts";
 import { C_LANGUAGE } from "./c.ts";
 import { cudaNames, floatLiteral, integerLiteral } from "./c_types.ts";
@@ -43,7 +43,7 @@ import {
   identifier,
   unwrap,
 } from "./cstyle.ts";
-import { HELPERS, matrixUnit, waitCopies } from "./cuda_helpers.ts";
+import { copyBox, HELPERS, matrixUnit, TENSOR_MAP, waitCopies } from "./cuda_helpers.ts";
 import { unitFunction, unitProduct, unitStatement } from "./cuda_units.ts";
 
 const { float16, bfloat16, float32, float64 } = dtypes;
@@ -238,6 +238,7 @@ const rules: Record<number, CRule> = {
     return C_LANGUAGE.rules[Ops.FDIV](w, u, src);
   },
 };
+rules[Ops.TENSOR_MAP] = (w, u) => `(unsigned long long)&map${mapNumber(w.program, u)}`;
 const mulAcc = rules[Ops.MULACC];
 rules[Ops.MULACC] = (w, u, src) => u.dtype.isFloat ? fn("fmaf", "fma")(w, u, src) : mulAcc(w, u, src);
 for (
@@ -265,6 +266,16 @@ const statements: Record<number, CStatement> = {
     const name = `wait_copies_${u.arg}`;
     w.declare(name, waitCopies(name, u.arg as number));
     return `${name}();`;
+  },
+  [Ops.ASYNC_BOX]: (w, _u, [to, barrier, gate, map, ...position]) => {
+    const name = `copy_box_${position.length}`;
+    w.declare(name, copyBox(name, position.length));
+    return `if (${unwrap(gate)}) ${name}(${[to, barrier, map, ...position].map(unwrap).join(", ")});`;
+  },
+  [Ops.MBARRIER]: (w, u, [at, second]) => {
+    if (u.arg === "wait") return `${call(w, "wait_barrier", at, second)};`;
+    const text = u.arg === "init" ? call(w, "init_barrier", at) : call(w, "expect_bytes", at, `${u.arg}`);
+    return `if (${unwrap(second)}) ${text};`;
   },
   [Ops.LDMATRIX]: (w, u, [at], name) =>
     `uint4 ${name} = ${call(w, u.arg === "trans" ? "ldmatrix_trans" : "ldmatrix", at)};`,
@@ -304,6 +315,10 @@ function open(w: CWriter, program: LinearProgram, symbol: string): string[] {
   for (const v of program.vars) {
     args.push(`const ${cudaNames[v.dtype.id]} var_${identifier(argOf(v, Ops.VARIABLE).name)}`);
   }
+  program.maps?.forEach((_, i) => {
+    w.declare("tensor_map", TENSOR_MAP);
+    args.push(`const __grid_constant__ tensor_map map${i}`);
+  });
   const hasTiles = program.uops.some((u) => u.op === Ops.WMMA);
   const bounds = `${threadsOf(program)}${
     hasTiles ? `, ${residentGroups(program, (w.language as CudaLanguage).grid!)}` : ""

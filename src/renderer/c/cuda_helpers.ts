@@ -5,6 +5,7 @@
  * @module
  */
 import { dtypes } from "../../dtype/dtype.ts";
+import { MAP_ALIGN, MAP_BYTES } from "../renderer.ts";
 import { elementsOf, type TensorCore } from "../tensor_core_table.ts";
 
 /** What stands before a function that a kernel calls. */
@@ -30,6 +31,24 @@ function ldmatrix(name: string, suffix: string): string {
 /** A function that waits until at most `n` batches of copies are on their way. */
 export function waitCopies(name: string, n: number): string {
   return `${FN} void ${name}() { asm volatile("cp.async.wait_group ${n};" ::: "memory"); }`;
+}
+
+/** The type of what the copy engine is told of a buffer. */
+export const TENSOR_MAP: string = `struct __align__(${MAP_ALIGN}) tensor_map { unsigned char bytes[${MAP_BYTES}]; };`;
+
+/** A function of the name that starts a copy of a box of so many axes. */
+export function copyBox(name: string, axes: number): string {
+  const position = Array.from({ length: axes }, (_, i) => `x${i}`);
+  return `${FN} void ${name}(void *to, void *barrier, unsigned long long map, ${
+    position.map((x) => `int ${x}`).join(", ")
+  }) {
+  asm volatile("cp.async.bulk.tensor.${axes}d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {${
+    position.map((_, i) => `%${3 + i}`).join(", ")
+  }}], [%2];"
+    :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), ${
+    position.map((x) => `"r"(${x})`).join(", ")
+  } : "memory");
+}`;
 }
 
 /** The source of each function. */
@@ -109,6 +128,20 @@ export const HELPERS: Readonly<Record<string, string>> = {
   copy_async_8: copyAsync(8),
   copy_async_16: copyAsync(16),
   commit_copies: `${FN} void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }`,
+  init_barrier: `${FN} void init_barrier(void *barrier) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory");
+}`,
+  expect_bytes: `${FN} void expect_bytes(void *barrier, int nbytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+    :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(nbytes) : "memory");
+}`,
+  wait_barrier: `${FN} void wait_barrier(void *barrier, int phase) {
+  unsigned done;
+  do {
+    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.b32 %0, 1, 0, p; }"
+      : "=r"(done) : "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(phase) : "memory");
+  } while (!done);
+}`,
   ldmatrix: ldmatrix("ldmatrix", ""),
   ldmatrix_trans: ldmatrix("ldmatrix_trans", ".trans"),
 };

@@ -103,8 +103,16 @@ ${lines.join("")}    "}"
 }`;
 }
 
+/** Reads registers, so that they are kept until then: for a store that never happens. */
+function foundStatement(words: readonly string[]): string {
+  const all = words.map((_, i) => `xor.b32 x, x, %${i}; `).join("");
+  return `asm volatile("{ .reg .pred p; .reg .b32 n, x; mov.u32 n, %%nctaid.x; setp.eq.s32 p, n, 0; mov.b32 x, n; " ` +
+    `"${all}@p st.shared.b32 [n], x; }" :: ${words.map((x) => `"r"(${x})`).join(", ")} : "memory");`;
+}
+
 /** A statement for a UNIT, which what reads `sums` stays behind, and what computes operands in registers before. */
 export function unitStatement(u: UOp, names: readonly string[]): string {
+  if (u.arg === "found") return foundStatement(names);
   const isInput = u.arg === "begin", input = names.filter((_, i) => isInput && u.src[i].op !== Ops.ACC);
   const sums = names.filter((_, i) => !isInput || u.src[i].op === Ops.ACC);
   const read = input.length === 0 ? "" : ` : ${input.map((x) => `"r"(${x})`).join(", ")} `;

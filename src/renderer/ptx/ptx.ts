@@ -28,7 +28,15 @@ import {
   sharedPlaces,
   wordsOf,
 } from "../lanes.ts";
-import type { Capabilities, GridCaps, LinearProgram, Renderer } from "../renderer.ts";
+import {
+  type Capabilities,
+  type GridCaps,
+  type LinearProgram,
+  MAP_ALIGN,
+  MAP_BYTES,
+  mapNumber,
+  type Renderer,
+} from "../renderer.ts";
 import { elementsOf, type TensorCore } from "../tensor_core_table.ts";
 import { LinearVisitor, type Place } from "../visitor.ts";
 import { boolBits, halves, inRegister, writeAlu } from "./ptx_alu.ts";
@@ -250,6 +258,35 @@ class Writer extends LinearVisitor<readonly string[]> {
     this.e.line(`cp.async.${mode}.shared.global ${to.text}, ${from.text}, ${nbytes}${size}`);
   }
 
+  /** The address of a map, which is a parameter. */
+  private tensorMap(u: UOp): readonly string[] {
+    const at = this.e.op("b64", "mov.b64", `${this.symbol}_map${mapNumber(this.program, u)}`);
+    return [this.e.op("b64", "cvta.param.u64", at)];
+  }
+
+  private copyBox(u: UOp): void {
+    const [to, barrier] = u.src.slice(0, 2).map((s) => this.address(this.placeOf(s)).text);
+    const gate = this.register(u.src[2]), position = u.src.slice(4).map((x) => this.operand(x));
+    this.e.line(
+      `@${gate} cp.async.bulk.tensor.${position.length}d.shared::cluster.global.mbarrier::complete_tx::bytes ${to}, [${
+        this.operand(u.src[3])
+      }, ${list(position)}], ${barrier}`,
+    );
+  }
+
+  private barrierOf(u: UOp): void {
+    const { text } = this.address(this.placeOf(u.src[0])), e = this.e, { arg } = u;
+    if (arg === "wait") {
+      const phase = this.operand(u.src[1]), again = e.label();
+      e.place(again);
+      const done = e.op("pred", "mbarrier.try_wait.parity.shared::cta.b64", text, phase);
+      return e.line(`@!${done} bra ${again}`);
+    }
+    const gate = this.register(u.src[1]);
+    if (arg === "init") return e.line(`@${gate} mbarrier.init.shared::cta.b64 ${text}, 1`);
+    e.line(`@${gate} mbarrier.arrive.expect_tx.shared::cta.b64 _, ${text}, ${arg}`);
+  }
+
   private matrixLoad(u: UOp): readonly string[] {
     const into = Array.from({ length: 4 }, () => this.e.register("b32"));
     const suffix = u.arg === "trans" ? ".trans" : "", { text } = this.address(this.placeOf(u.src[0]));
@@ -291,6 +328,12 @@ class Writer extends LinearVisitor<readonly string[]> {
     all.forEach(([a, b], i) =>
       e.line(`${unitInstruction(unit)} ${sums}, ${a}, ${b}, ${i === 0 ? no : yes}${unitFlags(unit)}`)
     );
+  }
+  /** Reads registers, so that they are kept until then: for a store that never happens. */
+  private readFound(words: readonly string[]): void {
+    const groups = this.e.op("b32", "mov.u32", "%nctaid.x"), isNone = this.e.op("pred", "setp.eq.s32", groups, "0");
+    const all = words.reduce((a, b) => this.e.op("b32", "xor.b32", a, b));
+    this.e.line(`@${isNone} st.shared.b32 [${groups}], ${all}`);
   }
   /** The register of an address in shared memory. */
   private addressOf(u: UOp): string {
@@ -345,11 +388,18 @@ class Writer extends LinearVisitor<readonly string[]> {
         return this.e.line("cp.async.commit_group");
       case Ops.ASYNC_WAIT:
         return this.e.line(`cp.async.wait_group ${u.arg}`);
+      case Ops.TENSOR_MAP:
+        return this.tensorMap(u);
+      case Ops.ASYNC_BOX:
+        return this.copyBox(u);
+      case Ops.MBARRIER:
+        return this.barrierOf(u);
       case Ops.LDMATRIX:
         return this.matrixLoad(u);
       case Ops.WMMA:
         return readsShared(u) ? this.unitProduct(u) : this.matrixUnit(u);
       case Ops.UNIT:
+        if (u.arg === "found") return this.readFound(u.src.map((s) => this.register(s)));
         return this.e.line(unitOrder(u));
       case Ops.EXTRACT:
         return this.extract(u);
@@ -368,6 +418,9 @@ class Writer extends LinearVisitor<readonly string[]> {
       const name = identifier(argOf(v, Ops.VARIABLE).name);
       args.push(`.param .${memoryTypeOf(v.dtype)} ${this.symbol}_${name}`);
     }
+    this.program.maps?.forEach((_, i) =>
+      args.push(`.param .align ${MAP_ALIGN} .b8 ${this.symbol}_map${i}[${MAP_BYTES}]`)
+    );
     const size = this.program.grid?.size ?? [1, 1, 1];
     const hasTiles = this.program.uops.some((u) => u.op === Ops.WMMA);
     const groups = hasTiles ? `\n.minnctapersm ${residentGroups(this.program, this.grid!)}` : "";

@@ -5,7 +5,7 @@
  * @module
  */
 import { mix } from "../../helpers/hash.ts";
-import { type Arg, argOf, hashArg, type PairsArg, sameArg, type Storage } from "../../uop/core/args.ts";
+import { type Arg, argOf, hashArg, OwnArg, type PairsArg, sameArg, type Storage } from "../../uop/core/args.ts";
 import { isMovement, Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { mayHave, toposort, type UOp } from "../../uop/core/uop.ts";
@@ -121,8 +121,12 @@ export function graphKey(roots: readonly UOp[], extra: readonly Arg[] = [], exac
     } else if ((u.op === Ops.SHRINK || u.op === Ops.PAD) && !exact) {
       if (takeOffsets(u, ints, offsets)) args.push(u.arg);
     } else {
-      if (u.op === Ops.CONTIGUOUS && u.arg !== undefined) ints.push(nameOf(u.arg as number));
-      else args.push(u.arg);
+      const { arg } = u;
+      if (u.op !== Ops.CONTIGUOUS || arg === undefined) args.push(arg);
+      else if (arg instanceof OwnArg) {
+        ints.push(nameOf(arg.identity));
+        args.push(arg.device);
+      } else ints.push(nameOf(arg as number));
       if (offsets.length > 0) fixOffsets(u, offsets);
     }
   }

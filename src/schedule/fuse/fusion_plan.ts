@@ -94,7 +94,9 @@ export type FusionCaps = Pick<Capabilities, "l2" | "hasGrid" | "grid" | "vectorL
 export interface ChainPlan {
   readonly inside: ReadonlySet<UOp>;
   readonly realized: ReadonlySet<UOp>;
+  /** Weights that chains compute again of rows in memory (kernels/row_weights.ts). */
+  readonly weights: ReadonlySet<UOp>;
 }
 
 /** The plan of a graph without chains of products. */
-export const NO_CHAINS: ChainPlan = { inside: new Set(), realized: new Set() };
+export const NO_CHAINS: ChainPlan = { inside: new Set(), realized: new Set(), weights: new Set() };

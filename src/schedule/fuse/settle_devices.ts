@@ -8,6 +8,7 @@ import { argOf, type Storage } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { deviceOf, movedToDevice } from "../../uop/core/shape.ts";
 import { mayHave, toposort, type UOp, uop } from "../../uop/core/uop.ts";
+import { isMemory, shown } from "../../uop/graph/writes.ts";
 import { rebuildAll } from "../../uop/rewrite/walk.ts";
 
 /** Whether all of a graph is on one device, the storages of which are `storages`. */
@@ -24,13 +25,19 @@ function readsOn(u: UOp): string | null {
   return kind === "scatter" ? null : mesh.device;
 }
 
-/** For nodes that live nowhere (constants, indices, random bits): the device of what reads them. */
+/**
+ * For nodes that live nowhere (constants, indices, random bits): the device of what reads them. What is only moved from
+ * memory of its own does not say where that is: its tensor stays on the device that it tells.
+ */
 export function devicesWanted(order: readonly UOp[]): Map<UOp, string> {
   const wanted = new Map<UOp, string>();
   for (let i = order.length - 1; i >= 0; i--) {
-    const { src } = order[i], device = readsOn(order[i]) ?? wanted.get(order[i]);
+    const { op, src } = order[i], device = readsOn(order[i]) ?? wanted.get(order[i]);
     if (device === undefined) continue;
-    for (let k = 0; k < src.length; k++) if (deviceOf(src[k]) === null) wanted.set(src[k], device);
+    for (const s of src) {
+      const isMoved = op === Ops.COPY && isMemory(shown(s).base);
+      if (deviceOf(s) === null && !isMoved) wanted.set(s, device);
+    }
   }
   return wanted;
 }

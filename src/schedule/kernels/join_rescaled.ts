@@ -89,16 +89,19 @@ function weightOf(u: UOp, max: UOp, k: UOp): Weight | undefined {
   if (u.op !== Ops.CAST || u.src[0].op !== Ops.CAST || u.src[0].src[0].dtype !== u.dtype) return undefined;
   const { dtype, src: [value] } = u.src[0];
   const [power, divisor] = value.op === Ops.FDIV ? value.src : [value];
-  if (!dtype.isFloat || power.op !== Ops.EXP2 || dependsOn(max, k)) return undefined;
-  const e = exponentOf(power.src[0], max, k);
-  if (e === undefined || !(e.slope > 0) || e.slope !== -e.rest) return undefined;
+  const e = dtype.isFloat ? exponentialOf(power, max, k) : undefined;
+  if (e === undefined) return undefined;
   const { x, slope } = e;
   if (divisor === undefined) {
-    const isGuarded = toposort(power.src[0]).every((s) => s.op === Ops.REDUCE || s.op === Ops.WHERE || isApart(s, max));
-    return { x, slope, power, total: undefined, dtype, isGuarded };
+    return { x, slope, power, total: undefined, dtype, isGuarded: isKnown(power, max) };
   }
   const total = guarded(divisor, 0, 1);
   return isTotal(total, power, k) ? { x, slope, power, total, dtype, isGuarded: total !== divisor } : undefined;
+}
+
+/** Is what exponential `power` is less than 0 where `max` is -Infinity? */
+function isKnown(power: UOp, max: UOp): boolean {
+  return toposort(power.src[0]).every((s) => s.op === Ops.REDUCE || s.op === Ops.WHERE || isApart(s, max));
 }
 
 /** Does `u` not read `max`, but to compare it? */
@@ -119,9 +122,35 @@ function scaleOf(x: UOp): [y: UOp, scale: number] {
   return [x, 1];
 }
 
+/** Exponentials less their maximum: what of, with the factor in the exponent that is positive. */
+function exponentialOf(u: UOp, max: UOp, k: UOp): { x: UOp; slope: number } | undefined {
+  const e = u.op === Ops.EXP2 && !dependsOn(max, k) ? exponentOf(u.src[0], max, k) : undefined;
+  if (e === undefined || !(e.slope > 0) || e.slope !== -e.rest) return undefined;
+  return e;
+}
+
+/** The kernel with one REDUCE for a maximum and the sum of exponentials less it; undefined where there is none. */
+function joinTotal(store: UOp, nodes: readonly UOp[], maxima: readonly UOp[]): UOp | undefined {
+  for (const u of nodes) {
+    const k = ownRange(u, "ADD");
+    if (k === undefined || u.dtype !== dtypes.float32) continue;
+    for (const max of maxima) {
+      const e = exponentialOf(u.src[0], max, k);
+      if (e === undefined) continue;
+      const [x, scale] = scaleOf(e.x), carrier = new RescaleCarrier(u.dtype, Math.fround(e.slope * scale), 1);
+      const all = reduce(carrier, [x, constant(1, u.dtype)], [k]), top = getTuple(all, 0);
+      // subtracted from itself, an infinite maximum is no number
+      const total = getTuple(all, 1).add(top.add(top.mul(-1))), own = scale === 1 ? top : top.mul(scale);
+      const known = isKnown(u.src[0], max) ? top.eq(-Infinity).where(constant(0, u.dtype), total) : total;
+      return substitute(store, new Map([[max, own], [u, known]]));
+    }
+  }
+  return undefined;
+}
+
 /**
- * The kernel with one REDUCE for the maximum, the total and the sum of products in one of `inputs`; undefined where there are
- * none.
+ * The kernel with one REDUCE for the maximum, the total and the sum of products in one of `inputs`, or for the first two;
+ * undefined where there are none.
  */
 export function joinRescaled(store: UOp, inputs: readonly DType[]): UOp | undefined {
   const nodes = toposort(store), maxima = nodes.filter((u) => ownRange(u, "MAX") !== undefined);
@@ -150,5 +179,5 @@ export function joinRescaled(store: UOp, inputs: readonly DType[]): UOp | undefi
       }
     }
   }
-  return undefined;
+  return joinTotal(store, nodes, maxima);
 }

@@ -25,6 +25,7 @@ import { constant, mayHave, sink, toposort, type UOp, uop } from "../../uop/core
 import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { type ChainPlan, isLeaf, mustRealize, NO_CHAINS } from "../fuse/fusion_plan.ts";
 import { joinRescaled } from "./join_rescaled.ts";
+import { rowWeight } from "./row_weights.ts";
 import { FOLLOWERS, readersOf, stripped, topOf, trialKernel } from "./trial_kernel.ts";
 
 /** Terms of a sum that is computed again rather than read, at most: its tile's operands are in registers. */
@@ -157,6 +158,18 @@ class Planner {
     return this.apart.size === size ? out : this.outers();
   }
 
+  private isOfRows(u: UOp): boolean {
+    return this.rows.has(u) || u.op === Ops.CONST;
+  }
+
+  /** The node that alone reads `u`, perhaps beside a test of `u` for itself, which comes first; none where there are others. */
+  private onlyReaders(u: UOp): UOp[] {
+    const list = this.readers.get(u) ?? [];
+    const isTest = (x: UOp): boolean => this.readers.get(x)?.length === 1 && list.includes(this.readers.get(x)![0]);
+    const tests = list.filter(isTest);
+    return list.length - tests.length === 1 ? [...tests, ...list.filter((x) => !isTest(x))] : [];
+  }
+
   /**
    * The last node of the kernel that ends in `outer`, and what its kernel computes after the sum: with `isJoined`, also of
    * rows of the same products.
@@ -166,10 +179,12 @@ class Planner {
     let top = outer;
     const path: UOp[] = [];
     for (let u = outer; !this.storage.has(u);) {
-      const list = this.readers.get(u) ?? [], [next] = list;
-      if (list.length !== 1 || !(isAlu(next.op) || FOLLOWERS.has(next.op))) break;
-      if (next.src.some((s) => s !== u && !this.rows.has(s) && s.op !== Ops.CONST)) break;
-      path.push(u = next);
+      const list = this.onlyReaders(u);
+      if (!list.every((x) => isAlu(x.op) || FOLLOWERS.has(x.op))) break;
+      if (list.some((x) => x.src.some((s) => s !== u && !list.includes(s) && !this.isOfRows(s)))) break;
+      const next = list.pop();
+      if (next === undefined) break;
+      path.push(...list, u = next);
       if (u.op !== Ops.RESHAPE) top = u;
     }
     return { top, path: path.slice(0, path.indexOf(top) + 1) };
@@ -231,7 +246,7 @@ class Planner {
 
   /** The chain of `outer` with the reductions of the same products that it waits for, and that nobody else reads. */
   private joinedChain(outer: UOp): Candidate | undefined {
-    if (outer.src[0].op !== Ops.MUL) return undefined;
+    if (outer.src[0].op !== Ops.MUL && outer.src[0].op !== Ops.EXP2) return undefined;
     const c = this.candidate(outer, true);
     if (c === undefined || c.joined.length === 0) return undefined;
     const isIn = (u: UOp): boolean => c.inside.has(u) || u === c.top || u === outer;
@@ -242,7 +257,7 @@ class Planner {
   run(): ChainPlan {
     const outers = this.outers();
     if (outers.length === 0) return NO_CHAINS;
-    const inside = new Set<UOp>(), realized = new Set<UOp>(), chains: Candidate[] = [];
+    const inside = new Set<UOp>(), realized = new Set<UOp>(), weights = new Set<UOp>(), chains: Candidate[] = [];
     // products with a reader that is no chain, and all that share a reader with them, are left
     const refused = new Set<UOp>(), ends = new Set(outers), once = new Map<UOp, number>();
     // first those that others are one with
@@ -282,8 +297,10 @@ class Planner {
       for (const u of c.inside) inside.add(u);
       for (const u of c.realized) realized.add(u);
       realized.add(c.top);
+      if (c.joined.length > 0) continue;
+      for (const u of [...c.inside, ...this.readers.get(c.outer) ?? []]) if (rowWeight(u) !== undefined) weights.add(u);
     }
-    return { inside, realized };
+    return { inside, realized, weights };
   }
 }
 

@@ -60,7 +60,11 @@ export class Explanation {
   readonly result: unknown;
   /** What the function threw: all else is about what ran before. */
   readonly error: unknown;
-  /** What ran. */
+  /**
+   * What ran, as the texts are made from it.
+   *
+   * @internal
+   */
   readonly trace: Trace;
   private readonly names: ReadonlyMap<TraceBuffer, string>;
   private readonly results: ReadonlySet<TraceBuffer>;
@@ -87,6 +91,7 @@ export class Explanation {
     for (const b of this.results) b.buffer.shape = returned.get(b.buffer);
   }
 
+  /** The script and its names, made once. */
   private get parts(): Script {
     return this.made ??= writeScript({
       trace: this.trace,

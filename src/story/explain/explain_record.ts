@@ -10,6 +10,7 @@ import { type Statistics, statisticsOf } from "./explain_values.ts";
 import type { DType } from "../../dtype/dtype.ts";
 import { accessOf, type StepListener } from "../../engine/exec.ts";
 import { CompiledKernel, type ExecItem, ViewOp } from "../../engine/front/runners.ts";
+import { DeviceError } from "../../helpers/errors.ts";
 import type { Line } from "../../helpers/stack.ts";
 import { argOf } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
@@ -106,7 +107,9 @@ export class TraceRecorder implements StepListener {
 
   /** What it has heard so far. */
   get trace(): Trace {
-    return { steps: this.steps, buffers: [...this.known.values()], isCut: this.isCut };
+    const { steps, known, isCut } = this, used = new Set(steps.flatMap((s) => s.bufs));
+    for (const { part } of used) if (part !== undefined) used.add(part.of);
+    return { steps, buffers: [...known.values()].filter((b) => used.has(b)), isCut };
   }
 
   /** Before a step: the memory that it finds. */
@@ -116,6 +119,12 @@ export class TraceRecorder implements StepListener {
       return;
     }
     const { runner } = item, access = accessOf(item);
+    for (const { device } of access.writes) {
+      if (device.allocator.copyOut !== undefined) continue;
+      const reason =
+        `${device.name} gives what kernels wrote only to who awaits it; explain the program on another device`;
+      throw new DeviceError("explain what ran", { device: device.name, reason });
+    }
     const bufs = item.bufs.map((b, slot) => {
       const from = runner instanceof ViewOp && slot === 0 ? this.bufferOf(item.bufs[1]) : undefined;
       return this.bufferOf(b, from === undefined ? undefined : { of: from, offset: (runner as ViewOp).offset });
@@ -128,8 +137,6 @@ export class TraceRecorder implements StepListener {
       const ast = runner instanceof CompiledKernel ? runner.ast : undefined;
       if (ast === undefined ? kind === "kernel" : !writesAll(ast, bufs.indexOf(b), b.size)) this.findInitial(b);
     }
-    for (const b of reads) b.readers.push(number);
-    for (const b of writes) b.writers.push(number);
     this.running = { number, item, kind, bufs, reads, writes, timeMs: 0, statistics: [], values: [] };
   }
 
@@ -139,10 +146,14 @@ export class TraceRecorder implements StepListener {
     if (step === undefined) return;
     this.running = undefined;
     step.timeMs = timeMs;
+    // where the device cannot give them the step is none that there is something to tell of
+    const written = step.writes.map((b) => b.buffer.copyOut(new Uint8Array(b.buffer.nbytes)));
     this.steps.push(step);
     step.item.site?.toString(); // with the calls that led there, while they are wanted
-    for (const b of step.writes) {
-      const bytes = b.buffer.copyOut(new Uint8Array(b.buffer.nbytes));
+    for (const b of step.reads) b.readers.push(step.number);
+    for (const [i, b] of step.writes.entries()) {
+      const bytes = written[i];
+      b.writers.push(step.number);
       step.statistics.push(statisticsOf(bytes, b.dtype));
       b.line = step.item.site ?? b.line;
       if (!b.isTemporary) b.last = bytes;

@@ -5,6 +5,8 @@
  * @module
  */
 import { base64, escapeHtml } from "../../helpers/text.ts";
+import { pack } from "./pack.ts";
+import * as packed from "./page_data.ts";
 import * as graph from "./page_graph.ts";
 import * as main from "./page_main.ts";
 import * as text from "./page_text.ts";
@@ -73,13 +75,13 @@ function functionsOf(module: Readonly<Record<string, unknown>>): string {
 
 /** The script of the page. */
 export function pageScript(): string {
-  const all = [{ escapeHtml }, text, graph, views, timeline, main].map(functionsOf).join("\n");
+  const all = [{ escapeHtml }, packed, text, graph, views, timeline, main].map(functionsOf).join("\n");
   const worker =
     `${graph.layoutGraph}\nonmessage = ({ data: { id, graph } }) => postMessage({ id, placed: layoutGraph(graph) });`;
   return `${all}\nstartPage(globalThis, ${JSON.stringify(worker)});`.replaceAll("</script", "<\\/script");
 }
 
-/** The page. @param held data and what it is compared with, packed as {@linkcode pack} does; without, it asks the server */
+/** The page. @param held data and what it is compared with, as {@linkcode pack} gives them, in base64; without, it asks the server */
 export function pageHtml(title: string, held?: { readonly data: string; readonly other: string }): string {
   const island = (id: string, packed: string): string => `<script type="text/plain" id="${id}">${packed}</script>`;
   return `<!doctype html>
@@ -96,12 +98,6 @@ ${held === undefined ? "" : island("data", held.data) + island("other", held.oth
 </body>
 </html>
 `;
-}
-
-/** Data as bytes for the page. */
-export async function pack(data: VizData | undefined): Promise<Uint8Array<ArrayBuffer>> {
-  const stream = new Blob([JSON.stringify(data ?? null)]).stream().pipeThrough(new CompressionStream("gzip"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
 /** The page with its data, to be kept or sent: it opens without a server. @param other another recording, to compare with */

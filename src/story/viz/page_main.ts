@@ -6,6 +6,7 @@
  * @module
  */
 import { escapeHtml } from "../../helpers/text.ts";
+import { type PackedData, unpackData } from "./page_data.ts";
 import { type GraphSpec, graphSvg, type Placed } from "./page_graph.ts";
 import { barAt, type Bars, barsOf, drawTimeline, type Pen, type Range, timelineView } from "./page_timeline.ts";
 import {
@@ -108,8 +109,9 @@ export async function loadData(page: PageWindow, name: string): Promise<VizData 
     if (!answer.ok) throw new Error(`the program has ended, or does not answer (${answer.status})`);
     bytes = new Uint8Array(await answer.arrayBuffer());
   }
-  const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return await new Response(unpacked).json() ?? undefined;
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const packed = await new Response(stream).json() as PackedData | null;
+  return packed === null ? undefined : unpackData(packed);
 }
 
 /** Begins. @param layoutText the layout as a worker runs it */

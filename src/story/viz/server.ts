@@ -5,7 +5,8 @@
  * @module
  */
 import { DeviceError } from "../../helpers/errors.ts";
-import { pack, pageHtml } from "./page.ts";
+import { pack } from "./pack.ts";
+import { pageHtml } from "./page.ts";
 import type { VizData } from "./viz_data.ts";
 
 /** What is used of Deno. */

@@ -11,6 +11,7 @@ import { listenToNotes } from "../../uop/core/notes.ts";
 import { nodeModule } from "../../helpers/node.ts";
 import { recordAll } from "../../uop/rewrite/record.ts";
 import { atEnd, type Runtime, tell, writeFile } from "./runtime.ts";
+import { packedText } from "./pack.ts";
 import { pageHtml } from "./page.ts";
 import { PORT, serveViz, type VizServer } from "./server.ts";
 import { type VizData, VizRecorder } from "./viz_data.ts";
@@ -47,8 +48,8 @@ export function recordProgram(title: string): { data(): VizData; failed(error: u
 /** The page with its data, at once. */
 function pageNow(data: VizData): string {
   const { gzipSync } = nodeModule("node:zlib") as { gzipSync(text: string): { toString(encoding: "base64"): string } };
-  const packed = (value: unknown): string => gzipSync(JSON.stringify(value)).toString("base64");
-  return pageHtml(data.title, { data: packed(data), other: packed(null) });
+  const packed = (value: VizData | undefined): string => gzipSync(packedText(value)).toString("base64");
+  return pageHtml(data.title, { data: packed(data), other: packed(undefined) });
 }
 
 /** Does as `setting` says: 1 or a port serves, a name is that of a file. */

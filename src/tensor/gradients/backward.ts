@@ -20,6 +20,7 @@ import { noted, shown } from "../../uop/graph/writes.ts";
 import { noGradient, type Operand, requiring, TensorBase } from "../handle/base.ts";
 import { isScalarLeaf, materializeShape } from "../handle/broadcast.ts";
 import { placeOf } from "../handle/claims.ts";
+import { placed } from "../handle/creation.ts";
 import { dividedGradient } from "../handle/placed.ts";
 import { detachNode } from "../nodes/numeric.ts";
 import { reduceNode } from "../nodes/reduce_nodes.ts";
@@ -267,7 +268,9 @@ export abstract class BackwardTensor extends TensorBase {
       const g = gradients.get(target.node);
       if (g === undefined) continue;
       const before = leaf.grad ?? undefined;
-      const made = dividedGradient(leaf, materializeShape(target.finish(g), leaf.shape));
+      // of a sum it is a constant, which lives nowhere by itself
+      const there = placed(materializeShape(target.finish(g), leaf.shape), leaf.device);
+      const made = dividedGradient(leaf, there);
       const sum = before === undefined ? made : before.uop.add(made);
       const grad = leaf.wrap(isConstant(sum, places) ? sum : uop(Ops.DETACH, sum.dtype, [sum]));
       const known = before === undefined ? [] : losses.get(before) ?? [];

@@ -36,7 +36,7 @@ import {
 } from "../../uop/graph/writes.ts";
 import { broadcastNodes, checkSameDevice, cutHere, isScalarLeaf } from "./broadcast.ts";
 import { type ComplexValue, isComplexValue, isList, type TypedArray } from "../nodes/host.ts";
-import { hasIdentity, hasValues, isTurned } from "./memory_of.ts";
+import { hasIdentity, hasValues, isTurned, ownMemory } from "./memory_of.ts";
 import { castNode, checkFits, checkScalar, complexConst, inferDType, scalarConst } from "../nodes/scalars.ts";
 import { type Named, type Source, sourceOf } from "./aliases.ts";
 import { claim, moveClaim, placeOf, unclaim } from "./claims.ts";
@@ -139,6 +139,7 @@ export const realizing: Realizing = {} as Realizing;
 export interface Internals {
   wrap<T extends TensorBase>(t: T, u: UOp): T;
   wrapView<T extends TensorBase>(t: T, u: UOp): T;
+  wrapNew<T extends TensorBase>(t: T, u: UOp): T;
   setUop(t: TensorBase, u: UOp): void;
   rename(t: TensorBase, u: UOp): void;
   refresh(t: TensorBase, all?: boolean): boolean;
@@ -197,6 +198,7 @@ export abstract class TensorBase {
     internals = {
       wrap: (t, u) => t.wrap(u),
       wrapView: (t, u) => t.viewOf(u),
+      wrapNew: (t, u) => t.wrapNew(u),
       setUop: (t, u) => t.setUop(u),
       rename: (t, u) => t.rename(u),
       refresh: (t, all) => t.refresh(all),
@@ -227,7 +229,9 @@ export abstract class TensorBase {
     this.grad = undefined;
     node.names++;
     if (node.extentMemo === undefined) extentsOf(node); // what has no extent is refused here
-    if (node.line === undefined && (node.op === Ops.BUFFER ? wantsMemoryLines() : wantsLines())) node.line = new Site();
+    if (node.line === undefined && wantsLines() && (wantsMemoryLines() || unshaped(node).op !== Ops.BUFFER)) {
+      node.line = new Site();
+    }
     if (meshes.count > 0 && findGroup(deviceOf(node) ?? "") !== undefined) checkShards(bare(node));
     if (pendingScopes.size > 0) noteHandle(placeOf(node));
   }
@@ -505,7 +509,10 @@ export abstract class TensorBase {
   get dtype(): DType {
     return this.node.dtype;
   }
-  /** Canonical device name, e.g. "WASM"; constants have that of their consumer, and say the default. */
+  /**
+   * Canonical device name, e.g. "WASM"; constants have that of their consumer, and say the default: one that is made to
+   * require gradients has that from then on.
+   */
   get device(): string {
     return deviceOf(this.uop) ?? this.constantDevice();
   }
@@ -551,7 +558,7 @@ export abstract class TensorBase {
     const ref = this.leafRef, isLeaf = ref !== undefined && gradLeaves.has(ref);
     if (value && !isLeaf) {
       if (!hasIdentity(this.uop)) {
-        this.setUop(uop(Ops.CONTIGUOUS, this.dtype, [this.uop], nextIdentity++));
+        this.setUop(ownMemory(this.uop, nextIdentity++, this.constantDevice()));
         this.source = undefined;
         this.hold();
       } else if (this.source !== undefined) {

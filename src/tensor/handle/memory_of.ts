@@ -1,10 +1,12 @@
 /**
- * What nodes are of memory: whether they show it, in which order, and whether they are one by themselves.
+ * What nodes are of memory: whether they show it, in which order, whether they are one by themselves, and where.
  *
  * @module
  */
+import { OwnArg } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import type { UOp } from "../../uop/core/uop.ts";
+import { deviceOf } from "../../uop/core/shape.ts";
+import { type UOp, uop } from "../../uop/core/uop.ts";
 import { isAlias, isMemory, shown } from "../../uop/graph/writes.ts";
 
 /** Whether a node is a value, in another order than what it ends in, which has become memory by itself. */
@@ -25,4 +27,19 @@ export function hasIdentity(u: UOp): boolean {
   while (u.op === Ops.RESHAPE || u.op === Ops.COMPLEX) u = u.src[0];
   return u.op === Ops.BUFFER || u.op === Ops.AFTER || (u.op === Ops.CONTIGUOUS && u.arg !== undefined) ||
     (u.op === Ops.COPY && u.src[0].op === Ops.BUFFER) || (u.op === Ops.COPY && hasIdentity(u.src[0]));
+}
+
+/**
+ * Memory for the value `u` that no other tensor shares, where that lives; of what lives nowhere by itself (constants,
+ * random bits) where it is asked for, or on `device`: whoever reads it first, it stays there.
+ */
+export function ownMemory(u: UOp, identity: number, device: string): UOp {
+  if (u.op === Ops.COPY && deviceOf(u.src[0]) === null) [u, device] = [u.src[0], u.arg as string];
+  else if (deviceOf(u) !== null) return uop(Ops.CONTIGUOUS, u.dtype, [u], identity);
+  return uop(Ops.CONTIGUOUS, u.dtype, [u], new OwnArg(identity, device));
+}
+
+/** What memory that nobody has computed is to hold, where that can be computed anywhere: to move it, nothing is copied. */
+export function unplaced(u: UOp): UOp | undefined {
+  return u.op === Ops.CONTIGUOUS && u.arg instanceof OwnArg ? u.src[0] : undefined;
 }

@@ -9,12 +9,13 @@ import { type DType, dtypeMax, dtypes } from "../../dtype/dtype.ts";
 import { floatOf, promote, sumDType, sumOf } from "../../dtype/promotion.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
 import { prod, rangeOf, sameArray } from "../../helpers/math.ts";
-import { checkChoice, checkInteger, checkOptions, describe, describeList } from "../../helpers/options.ts";
+import { checkChoice, checkInteger, checkNumber, checkOptions, describe, describeList } from "../../helpers/options.ts";
 import { broadcastTo, permute, reshape } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, iota, type UOp, uop } from "../../uop/core/uop.ts";
 import { extentOf, extentsOf } from "../../uop/graph/extent.ts";
+import { flat } from "../../uop/graph/given_gradient.ts";
 import { type Axes, resolveAxes } from "../handle/axes.ts";
 import { checkTensor, type NestedArray, type Operand, TensorBase } from "../handle/base.ts";
 import { checkSameDevice } from "../handle/broadcast.ts";
@@ -459,6 +460,25 @@ export abstract class StatisticsTensor extends TensorBase {
       picked = u.log().div(weights).topk(numSamples, 1)[1];
     }
     return picked.cast(dtypes.int32).reshape(shape.length === 2 ? [rows, numSamples] : [numSamples]);
+  }
+
+  /**
+   * 1 with the probability that this says at each place, or with `p` at all of them, else 0; the dtype of this. Its gradient
+   * is 0. Probabilities that were computed are not looked at: those above 1 always draw 1, those below 0 and NaN never.
+   *
+   * @throws {ArgumentError} for a probability outside [0, 1] that is known on the host {DTypeError} without `p` unless of floats
+   */
+  bernoulli(p?: number): this {
+    const action = "bernoulli", d = this.dtype, shape = this.shape;
+    if (p === undefined && (!d.isFloat || d.isComplex)) {
+      throw new DTypeError(`${action} of dtype`, { dtypes: [d], reason: "probabilities are floats; or give p" });
+    }
+    for (const share of p === undefined ? hostValuesBehind(this.uop) ?? [] : [checkNumber(action, "p", p)]) {
+      if (share >= 0 && share <= 1) continue;
+      throw new ArgumentError(action, { reason: `a probability must lie in [0, 1], not ${share}` });
+    }
+    const share = p === undefined ? castNode(this.uop, dtypes.float32) : floatConst(p, dtypes.float32);
+    return this.wrap(flat(castNode(drawUniform(shape, dtypes.float32).lt(broadcastTo(share, shape)), d), [this.uop]));
   }
 
   /**

@@ -12,6 +12,7 @@ import { wantsMemoryLines } from "../../helpers/env.ts";
 import { DisposedError, JitError } from "../../helpers/errors.ts";
 import { Site } from "../../helpers/stack.ts";
 import type { BufferArg, Storage } from "../../uop/core/args.ts";
+import { shapeOf } from "../../uop/core/shape.ts";
 import { bufferNode, type Extents, nodesMade, trimInternTable } from "../../uop/core/uop.ts";
 import { shapedLike } from "../../uop/graph/complex.ts";
 import { besideOf } from "../../uop/graph/beside.ts";
@@ -47,6 +48,16 @@ export interface State {
   /** What it left there, where that is no output: nothing, or a lazy tensor that reads what was overwritten. */
   readonly left: TensorBase | undefined;
   readonly changes: boolean;
+}
+
+/** Whether at a place there is what the call found there. */
+function isFound({ place, input, wasEmpty, from, left }: State): boolean {
+  if (from !== undefined && from.read() === undefined) return false;
+  const found = place.read();
+  if (input >= 0) return found !== undefined && !isLost(found);
+  if (place.moves) return found !== undefined;
+  if (from === undefined && left !== undefined && isLost(left)) return found !== undefined && isLost(found);
+  return !wasEmpty || found === undefined;
 }
 
 /** Whether each call leaves another tensor there. */
@@ -95,6 +106,10 @@ export class Captured {
   private notedAt = -1;
   /** What replays overwrite, but for arguments. */
   private readonly overwrites: ReadonlySet<Storage>;
+  /** Whether it writes arguments: most write none. */
+  private readonly writesInputs: boolean;
+  /** Whether the result is a list of tensors, as most are. */
+  private readonly isList: boolean;
   /** Nodes made before it. */
   readonly madeAt: number = nodesMade();
 
@@ -131,12 +146,14 @@ export class Captured {
     private readonly since: number,
   ) {
     this.overwrites = new Set([...replay.targets, ...written.map((w) => w.storage)]);
+    this.writesInputs = sharing.written.size > 0;
+    this.isList = Array.isArray(result) && result.length === results && result.every((t) => t instanceof TensorBase);
     graphs.register(this, replay.graphs);
   }
 
   /** Whether a tensor that it closes over names other memory by now, or is computed from what has been overwritten. */
   isOutdated(): boolean {
-    if (this.reads.some(({ storage, version }) => storage.version !== version)) return true;
+    for (const { storage, version } of this.reads) if (storage.version !== version) return true;
     if (replacements.count === this.since) return false;
     const { since } = this;
     return this.replay.held.some((s) => (replacements.at.get(s) ?? 0) > since) ||
@@ -153,15 +170,11 @@ export class Captured {
    * there: something, or nothing.
    */
   fits(tensors: readonly TensorBase[], storages: readonly Storage[]): boolean {
-    return this.sharing.fits(tensors, storages) && !this.writesLazy(tensors, storages) && this.required.fits(tensors) &&
-      this.states.every(({ place, input, wasEmpty, from, left }) => {
-        if (from !== undefined && from.read() === undefined) return false;
-        const found = place.read();
-        if (input >= 0) return found !== undefined && !isLost(found);
-        if (place.moves) return found !== undefined;
-        if (from === undefined && left !== undefined && isLost(left)) return found !== undefined && isLost(found);
-        return !wasEmpty || found === undefined;
-      });
+    if (!this.sharing.fits(tensors, storages) || this.writesLazy(tensors, storages) || !this.required.fits(tensors)) {
+      return false;
+    }
+    for (const state of this.states) if (!isFound(state)) return false;
+    return true;
   }
 
   /** Whether an argument that it writes is, or has the memory of, a tensor that it closes over and has computed itself. */
@@ -220,8 +233,9 @@ export class Captured {
 
   /** Does what others have asked to be written to the memory that it reads and writes, or from what it overwrites. */
   catchUp(storages: readonly Storage[]): void {
-    const own = [...this.writtenInputs.keys()].map((i) => storages[i]), isNew = this.notedAt !== noted.count;
-    if (!isNew && own.length === 0) return;
+    const isNew = this.notedAt !== noted.count;
+    if (!isNew && !this.writesInputs) return;
+    const own = [...this.writtenInputs.keys()].map((i) => storages[i]);
     const isOld = (s: Storage): boolean => this.reads.some(({ storage }) => storage === s);
     const held = isNew ? this.replay.held.filter((s) => !isOld(s)) : [];
     realizeWrites(isNew ? [...held, ...this.sharing.tiedOf(storages), ...own] : own);
@@ -232,6 +246,51 @@ export class Captured {
   /** Runs the captured steps on these arguments; `donates` whether results may have the memory of donated ones. */
   run(leaves: Leaves, storages: readonly Storage[], donates: boolean, parts: Parts): unknown {
     this.checkMemory();
+    if (this.writesInputs) this.ownInputs(storages);
+    const { targets } = this.replay, buffers: (Buffer | undefined)[] = [], copies: Buffer[] = [], made: Storage[] = [];
+    for (const s of storages) {
+      const isWritten = targets.length > 0 && targets.includes(s); // while it is read
+      if (isWritten) copies.push(copyOf(s));
+      buffers.push(isWritten ? copies[copies.length - 1] : bufferOf(s)!);
+    }
+    for (let at = 0; at < this.outputs.length; at++) {
+      const o = this.outputs[at], heir = donates && o.first === at ? this.heirs[at] : -1;
+      made.push(
+        o.fresh ? made[o.first] ?? freshStorage(o, heir < 0 ? undefined : inherited(storages, heir)) : o.storage,
+      );
+      buffers.push(o.fresh ? bufferOf(made[at]) : undefined);
+    }
+    const moved = this.states.length > 0 ? this.readStates(buffers) : [];
+    this.replay.run(new ReplayCall(buffers, reserveCounter(this.draws), leaves.bound));
+    for (const c of copies) c.free();
+    this.advance(leaves.tensors, storages);
+    const tensorAt = (at: number): TensorBase => {
+      const { tensor, input, back, fresh, extents } = this.outputs[at];
+      if (input >= 0 && extents === null) {
+        return givenBack(leaves.tensors[input], storages[input], tensor, back, parts.isPart(input));
+      }
+      const node = shapedLike(tensor.uop, bufferNode(input >= 0 ? storages[input] : made[at]));
+      const sized = extents === null ? node : withExtents(node, mapExtents(extents, (e) => rebound(e, leaves.bound)));
+      const t = internals.wrapNew(tensor, sized);
+      return fresh ? holdMemory(t) : t;
+    };
+    for (let i = 0; i < this.states.length; i++) {
+      const { place, output, left, changes } = this.states[i];
+      if (changes) place.write(output >= 0 ? tensorAt(output) : moved[i] ?? left);
+    }
+    trimInternTable();
+    if (this.results === 1 && this.result instanceof TensorBase) return tensorAt(0);
+    if (this.isList) {
+      const list: TensorBase[] = [];
+      for (let i = 0; i < this.results; i++) list.push(tensorAt(i));
+      return list;
+    }
+    let at = 0;
+    return replaceTensors(this.result, () => tensorAt(at++), (t) => wrap(t, rebound(t.uop, leaves.bound)));
+  }
+
+  /** Sees that nobody else has the memory of arguments that it writes. */
+  private ownInputs(storages: readonly Storage[]): void {
     for (const i of this.writtenInputs.keys()) {
       if (this.replay.targets.includes(storages[i])) {
         throw new JitError("call a jit function", {
@@ -240,61 +299,33 @@ export class Captured {
       }
       bufferOf(storages[i])!.unshare();
     }
-    const buffers: (Buffer | undefined)[] = storages.map((s) => bufferOf(s)!);
-    const copies: Buffer[] = [];
-    for (let i = 0; i < storages.length; i++) {
-      if (!this.replay.targets.includes(storages[i])) continue; // written while it is read
-      copies.push(buffers[i] = copyOf(storages[i]));
-    }
-    const made: Storage[] = [];
-    for (const [at, o] of this.outputs.entries()) {
-      const heir = donates && o.first === at ? this.heirs[at] : -1;
-      made.push(
-        o.fresh ? made[o.first] ?? freshStorage(o, heir < 0 ? undefined : inherited(storages, heir)) : o.storage,
-      );
-      buffers.push(o.fresh ? bufferOf(made[made.length - 1]) : undefined);
-    }
-    for (const { place, input } of this.states) {
-      if (input < 0) continue;
+  }
+
+  /** Puts what is at places among the buffers of a call; gives, by place, the tensor of another one that it leaves there. */
+  private readStates(buffers: (Buffer | undefined)[]): (TensorBase | undefined)[] {
+    const storageAt = (place: Place): Storage => {
       const t = place.read()!;
       if (madeOf(t) === undefined) realizeTensors([t]);
-      buffers[input] = bufferOf(storageOf(t));
-    }
-    const moved = this.states.map(({ from, left }) => {
-      if (from === undefined) return undefined;
-      const t = from.read()!;
-      if (madeOf(t) === undefined) realizeTensors([t]);
-      return wrap(t, shapedLike(left!.uop, bufferNode(storageOf(t))));
-    });
-    this.replay.run(new ReplayCall(buffers, reserveCounter(this.draws), leaves.bound));
-    for (const c of copies) c.free();
+      return storageOf(t);
+    };
+    for (const { place, input } of this.states) if (input >= 0) buffers[input] = bufferOf(storageAt(place));
+    return this.states.map(({ from, left }) =>
+      from && wrap(from.read()!, shapedLike(left!.uop, bufferNode(storageAt(from))))
+    );
+  }
+
+  /** Counts the writes of a call, and moves handles on to what it has written. */
+  private advance(tensors: readonly TensorBase[], storages: readonly Storage[]): void {
     for (const { storage, writes } of this.written) storage.version += writes;
-    for (const [i, writes] of this.writtenInputs) storages[i].version += writes;
+    if (this.writesInputs) { for (const [i, writes] of this.writtenInputs) storages[i].version += writes; }
     for (const { storage, ago } of this.stepped) storage.stepped = storage.version - ago;
-    for (const i of this.assigned) internals.refresh(leaves.tensors[i], true);
+    for (const i of this.assigned) internals.refresh(tensors[i], true);
     for (const { ref, storage } of this.handles) {
       const t = ref.deref();
       if (t === undefined) continue;
       if (storage === undefined) internals.refresh(t);
       else internals.setUop(t, shapedLike(t.uop, bufferNode(storage)));
     }
-    const tensorAt = (at: number): TensorBase => {
-      const { tensor, input, back, fresh, extents } = this.outputs[at];
-      if (input >= 0 && extents === null) {
-        return givenBack(leaves.tensors[input], storages[input], tensor, back, parts.isPart(input));
-      }
-      const storage = input >= 0 ? storages[input] : made[at];
-      const sizes = mapExtents(extents, (e) => rebound(e, leaves.bound));
-      const t = wrap(tensor, withExtents(shapedLike(tensor.uop, bufferNode(storage)), sizes));
-      return fresh ? holdMemory(t) : t;
-    };
-    for (const [i, { place, output, left, changes }] of this.states.entries()) {
-      if (changes) place.write(output >= 0 ? tensorAt(output) : moved[i] ?? left);
-    }
-    trimInternTable();
-    if (this.results === 1 && this.result instanceof TensorBase) return tensorAt(0);
-    let at = 0;
-    return replaceTensors(this.result, () => tensorAt(at++), (t) => wrap(t, rebound(t.uop, leaves.bound)));
   }
 }
 
@@ -320,7 +351,7 @@ function freshStorage({ tensor, storage: like }: Output, memory?: Buffer): Stora
   const storage = like.like(),
     { device, dtype, size } = like,
     buffer = memory ?? new Buffer(getDevice(device), dtype, size);
-  buffer.shape = tensor.shape;
+  buffer.shape = shapeOf(tensor.uop);
   buffer.use = "result of a jit function";
   if (wantsMemoryLines()) buffer.madeAt = new Site();
   attachBuffer(storage, buffer);

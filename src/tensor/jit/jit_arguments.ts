@@ -34,9 +34,9 @@ function identityOf(x: object): number {
   return id;
 }
 
-/** Whether a tensor is a variable of the user's, or arithmetic of such: a number that calls may differ in. */
-function isBound(t: TensorBase): boolean {
-  return isBoundNode(t.uop) && !RANDOM_VARIABLES.includes(firstName(t.uop));
+/** Whether a tensor's node is a variable of the user's, or arithmetic of such: a number that calls may differ in. */
+function isBound(u: UOp): boolean {
+  return isBoundNode(u) && !RANDOM_VARIABLES.includes(firstName(u));
 }
 
 function firstName(u: UOp): string {
@@ -44,59 +44,64 @@ function firstName(u: UOp): string {
   return argOf(u.src[0], Ops.VARIABLE).name;
 }
 
-class Walk {
+const NONE: ReadonlyMap<string, number> = new Map();
+
+/** Runs in each call of a jit function, most of which have tensors alone. */
+class Walk implements Leaves {
   readonly tensors: TensorBase[] = [];
-  readonly parts: string[] = [];
-  readonly bound = new Map<string, number>();
+  key = "";
+  private values: Map<string, number> | undefined = undefined;
   private readonly inside: object[] = [];
 
   constructor(private readonly action: string) {}
 
+  get bound(): ReadonlyMap<string, number> {
+    return this.values ?? NONE;
+  }
+
   visit(x: unknown): void {
-    const { parts } = this;
     if (x instanceof TensorBase) {
-      if (isBound(x)) this.expression(x.uop);
-      else {
-        this.tensors.push(x);
-        parts.push("T");
-        for (const e of extentsOf(x.uop) ?? []) if (e !== undefined) this.expression(e);
-      }
+      const u = x.uop;
+      if (isBound(u)) return this.expression(u);
+      this.tensors.push(x);
+      this.key += "T,";
+      const extents = extentsOf(u);
+      if (extents !== null) { for (const e of extents) if (e !== undefined) this.expression(e); }
     } else if (typeof x === "object" && x !== null) this.branch(x);
-    else if (typeof x === "function") parts.push(`f${identityOf(x)}`);
-    else if (typeof x === "string") parts.push(JSON.stringify(x));
-    else parts.push(`${(typeof x)[0]}${Object.is(x, -0) ? "-0" : String(x)}`);
+    else if (typeof x === "function") this.key += `f${identityOf(x)},`;
+    else if (typeof x === "string") this.key += `${JSON.stringify(x)},`;
+    else this.key += `${(typeof x)[0]}${Object.is(x, -0) ? "-0" : String(x)},`;
   }
 
   private branch(x: object): void {
-    const { parts, inside } = this;
-    const outer = inside.indexOf(x);
-    if (outer >= 0) return void parts.push(`^${outer}`);
-    if (ArrayBuffer.isView(x) || x instanceof ArrayBuffer) return this.bytes(x);
+    const { inside } = this, outer = inside.indexOf(x);
+    if (outer >= 0) return void (this.key += `^${outer},`);
     inside.push(x);
     if (Array.isArray(x)) {
-      parts.push("[");
+      this.key += "[";
       for (let i = 0; i < x.length; i++) this.visit(x[i]);
-      parts.push("]");
-    } else if (x instanceof Map) {
-      parts.push("M(");
+      this.key += "],";
+    } else if (ArrayBuffer.isView(x) || x instanceof ArrayBuffer) this.bytes(x);
+    else if (x instanceof Map) {
+      this.key += "M(";
       for (const [k, v] of x) {
         this.visit(k);
         this.visit(v);
       }
-      parts.push(")");
+      this.key += "),";
     } else if (x instanceof Set) {
-      parts.push("S(");
+      this.key += "S(";
       for (const v of x) this.visit(v);
-      parts.push(")");
-    } else if (x instanceof Date) parts.push(`D${x.getTime()}`);
+      this.key += "),";
+    } else if (x instanceof Date) this.key += `D${x.getTime()},`;
     else {
       const type = x.constructor;
-      parts.push(type === Object || type === undefined ? "{" : `${type.name}{`);
+      this.key += type === Object || type === undefined ? "{" : `${type.name}{`;
       for (const name of Object.keys(x)) {
-        parts.push(JSON.stringify(name));
+        this.key += `${JSON.stringify(name)},`;
         this.visit((x as Record<string, unknown>)[name]);
       }
-      parts.push("}");
+      this.key += "},";
     }
     inside.pop();
   }
@@ -111,26 +116,26 @@ class Walk {
       });
     }
     const texts = Array.from(numbers, (v) => Object.is(v, -0) ? "-0" : String(v));
-    this.parts.push(`${name}(${texts.join()})`);
+    this.key += `${name}(${texts.join()}),`;
   }
 
   /** A bound variable, or arithmetic of such: its form is part of the key, values are not. */
   private expression(u: UOp): void {
     if (u.op === Ops.BIND) {
       const { name, min, max } = argOf(u.src[0], Ops.VARIABLE), value = u.src[1].value;
-      const known = this.bound.get(name);
+      const known = this.values?.get(name);
       if (known !== undefined && known !== value) {
         throw new JitError(this.action, {
           reason: `its arguments bind variable ${name} to ${known} and to ${value}; use two variables`,
         });
       }
-      this.bound.set(name, value);
-      this.parts.push(`V${name}[${min},${max}]`);
-    } else if (u.op === Ops.CONST) this.parts.push(String(u.arg));
+      (this.values ??= new Map()).set(name, value);
+      this.key += `V${name}[${min},${max}],`;
+    } else if (u.op === Ops.CONST) this.key += `${u.arg},`;
     else {
-      this.parts.push(`${opName[u.op]}(`);
+      this.key += `${opName[u.op]}(`;
       for (const s of u.src) this.expression(s);
-      this.parts.push(")");
+      this.key += "),";
     }
   }
 }
@@ -139,7 +144,63 @@ class Walk {
 export function leavesOfTree(tree: unknown, action: string): Leaves {
   const walk = new Walk(action);
   walk.visit(tree);
-  return { tensors: walk.tensors, key: walk.parts.join(","), bound: walk.bound };
+  return walk;
+}
+
+/** Runs for each result of a jit function, most of which are lists of tensors. */
+class Replacing {
+  /** Branches that are open, and their copies. */
+  private readonly open: object[] = [];
+  private readonly copies: unknown[] = [];
+
+  constructor(
+    private readonly next: (t: TensorBase) => TensorBase,
+    private readonly number: (t: TensorBase) => TensorBase,
+  ) {}
+
+  visit(x: unknown): unknown {
+    if (x instanceof TensorBase) return isBound(x.uop) ? this.number(x) : this.next(x);
+    if (typeof x !== "object" || x === null || ArrayBuffer.isView(x) || x instanceof Date) return x;
+    const outer = this.open.indexOf(x);
+    if (outer >= 0) return this.copies[outer];
+    this.open.push(x);
+    const made = this.branch(x);
+    this.open.pop();
+    this.copies.pop();
+    return made;
+  }
+
+  /** A copy of what has just been opened; itself where nothing was replaced. */
+  private branch(x: object): unknown {
+    let changed = false;
+    const one = (v: unknown): unknown => {
+      const made = this.visit(v);
+      changed ||= made !== v;
+      return made;
+    };
+    if (Array.isArray(x)) {
+      const copy: unknown[] = [];
+      this.copies.push(copy);
+      for (let i = 0; i < x.length; i++) copy.push(one(x[i]));
+      return changed ? copy : x;
+    }
+    if (x instanceof Map) {
+      const copy = new Map<unknown, unknown>();
+      this.copies.push(copy);
+      for (const [k, v] of x) copy.set(one(k), one(v));
+      return changed ? copy : x;
+    }
+    if (x instanceof Set) {
+      const copy = new Set<unknown>();
+      this.copies.push(copy);
+      for (const v of x) copy.add(one(v));
+      return changed ? copy : x;
+    }
+    const copy = Object.create(Object.getPrototypeOf(x)) as Record<string, unknown>;
+    this.copies.push(copy);
+    for (const name of Object.keys(x)) copy[name] = one((x as Record<string, unknown>)[name]);
+    return changed ? copy : x;
+  }
 }
 
 /**
@@ -151,41 +212,5 @@ export function replaceTensors(
   next: (t: TensorBase) => TensorBase,
   number: (t: TensorBase) => TensorBase = (t) => t,
 ): unknown {
-  const copies = new Map<object, unknown>();
-  /** Fills `copy` with what `fill` visits; gives `x` where nothing was replaced. */
-  const copied = <T>(x: object, copy: T, fill: (copy: T, visit: (v: unknown) => unknown) => void): unknown => {
-    let changed = false;
-    copies.set(x, copy);
-    fill(copy, (v) => {
-      const made = visit(v);
-      changed ||= made !== v;
-      return made;
-    });
-    copies.delete(x);
-    return changed ? copy : x;
-  };
-  const visit = (x: unknown): unknown => {
-    if (x instanceof TensorBase) return isBound(x) ? number(x) : next(x);
-    if (typeof x !== "object" || x === null || ArrayBuffer.isView(x) || x instanceof Date) return x;
-    if (copies.has(x)) return copies.get(x);
-    if (Array.isArray(x)) {
-      return copied(x, [] as unknown[], (copy, one) => {
-        for (let i = 0; i < x.length; i++) copy.push(one(x[i]));
-      });
-    }
-    if (x instanceof Map) {
-      return copied(x, new Map<unknown, unknown>(), (copy, one) => {
-        for (const [k, v] of x) copy.set(one(k), one(v));
-      });
-    }
-    if (x instanceof Set) {
-      return copied(x, new Set<unknown>(), (copy, one) => {
-        for (const v of x) copy.add(one(v));
-      });
-    }
-    return copied(x, Object.create(Object.getPrototypeOf(x)) as Record<string, unknown>, (copy, one) => {
-      for (const name of Object.keys(x)) copy[name] = one((x as Record<string, unknown>)[name]);
-    });
-  };
-  return visit(tree);
+  return new Replacing(next, number).visit(tree);
 }

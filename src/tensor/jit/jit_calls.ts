@@ -13,9 +13,10 @@ import { DisposedError, JitError } from "../../helpers/errors.ts";
 import { sameArray } from "../../helpers/math.ts";
 import { argOf, Storage } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
+import { shapeOf } from "../../uop/core/shape.ts";
 import { meshes } from "../../uop/core/sharding.ts";
 import { nodesMade, type UOp, uop } from "../../uop/core/uop.ts";
-import { shown } from "../../uop/graph/writes.ts";
+import { pendingWrite, shown } from "../../uop/graph/writes.ts";
 import { forgetOrigin, hasOrigin, liveLeaves } from "../gradients/origins.ts";
 import { handlesMade, internals, isWeak, readHandles, type TensorBase } from "../handle/base.ts";
 import { movedHandles, realizedBuffer, type RealizeTensor, realizeTensors } from "../realize.ts";
@@ -70,6 +71,8 @@ function prepareInputs(
 ): Storage[] {
   const tensors = lost.size === 0 ? all : all.filter((_, i) => !lost.has(i));
   for (const t of tensors) internals.ownValue(t);
+  const ready = written.size === 0 && lost.size === 0 ? readyStorages(all) : undefined;
+  if (ready !== undefined) return ready;
   // a write through a view is one to what that is now; what one of these overwrites is read before that
   const lazy = tensors.filter((t) => realizedBuffer(t.uop) === undefined || isOverwritten(t));
   if (lazy.length > 0) realizeTensors(lazy, true);
@@ -85,6 +88,21 @@ function prepareInputs(
     if (storage.version !== version) realizeNodes([uop(Ops.CONTIGUOUS, t.dtype, [t.uop])]); // throws StaleReadError
     return storage;
   });
+}
+
+/** The storages of tensors that are real, as they are in most calls; undefined where there is anything to do, or to refuse. */
+function readyStorages(tensors: readonly TensorBase[]): Storage[] | undefined {
+  const storages: Storage[] = [];
+  for (let i = 0; i < tensors.length; i++) {
+    const node = realizedBuffer(tensors[i].uop);
+    if (node === undefined) return undefined;
+    const { storage, version } = argOf(node, Ops.BUFFER);
+    if (storage.version !== version || storage.disposedAt !== "" || pendingWrite(storage) !== undefined) {
+      return undefined;
+    }
+    storages.push(storage);
+  }
+  return storages;
 }
 
 function infoOf(t: TensorBase): InputInfo {
@@ -104,7 +122,7 @@ function infoText({ shape, dtype, device }: InputInfo): string {
 
 /** Whether a tensor is what was captured, but perhaps for its dtype. */
 function isLike(want: InputInfo, t: TensorBase): boolean {
-  return sameArray(want.shape, t.shape) && want.device === deviceText(t);
+  return sameArray(want.shape, shapeOf(t.uop)) && want.device === deviceText(t);
 }
 
 /** Whether a tensor of whole numbers without a dtype of their own is taken for the floats that were captured. */
@@ -118,6 +136,12 @@ function withoutGraphs(result: unknown, start: number): unknown {
     if ((madeOf(t)?.born ?? -1) >= start) forgetOrigin(t.uop); // a part of what it was given is not real
   }
   return result;
+}
+
+/** Whether tensors have the dtypes that a form takes. */
+function hasDTypes({ inputs }: Form, tensors: readonly TensorBase[]): boolean {
+  for (let i = 0; i < inputs.length; i++) if (inputs[i].dtype !== tensors[i].dtype.name) return false;
+  return true;
 }
 
 /** Arguments as a form takes them, which differ in dtype alone: see {@linkcode turnsInto}. */
@@ -150,9 +174,7 @@ export class Jit implements JitCalls {
   call(args: unknown[]): unknown {
     const given = leavesOfTree(args, "call a jit function");
     const form = envNumber("JIT") === 0 ? this.noForm(given) : this.formOf(given);
-    const taken = form.inputs.some((want, i) => want.dtype !== given.tensors[i].dtype.name)
-      ? asForm(args, form)
-      : { args, leaves: given };
+    const taken = hasDTypes(form, given.tensors) ? { args, leaves: given } : asForm(args, form);
     const { tensors } = taken.leaves, tells = this.uses.tells(tensors);
     const lost = tells ? lostOf(tensors, form.assigned) : NONE;
     if (tells) form.assigned.clear(); // they may have been by what it closes over
@@ -176,9 +198,10 @@ export class Jit implements JitCalls {
   }
 
   /** Which of the tensors among the arguments are given away. */
-  private donatedOf(args: readonly unknown[]): Set<number> {
-    const out = new Set<number>(), { donate } = this.options;
-    if (donate === undefined || donate === false) return out;
+  private donatedOf(args: readonly unknown[]): ReadonlySet<number> {
+    const { donate } = this.options;
+    if (donate === undefined || donate === false) return NONE;
+    const out = new Set<number>();
     let at = 0;
     args.forEach((arg, position) => {
       const count = leavesOfTree(arg, "call a jit function").tensors.length;
@@ -193,7 +216,7 @@ export class Jit implements JitCalls {
     args: unknown[],
     leaves: Leaves,
     storages: readonly Storage[],
-    donated: Set<number>,
+    donated: ReadonlySet<number>,
     parts: Parts,
     tells: boolean,
   ): unknown {
@@ -390,7 +413,9 @@ export class Jit implements JitCalls {
         readHandles.set =
           undefined;
     }
-    const fresh = closed.note(read, movedHandles.since, new Set<unknown>([...inputs, ...grads]));
+    const given = new Set<unknown>([...inputs, ...grads]);
+    replaceTensors(args, (t) => t, (number) => (given.add(number), number));
+    const fresh = closed.note(read, movedHandles.since, given);
     if (fresh !== undefined && closed.moves > 1) {
       this.tell(
         "a variable that it closes over and that was given another tensor since the call before",
@@ -416,7 +441,7 @@ export class Jit implements JitCalls {
     args: unknown[],
     leaves: Leaves,
     storages: readonly Storage[],
-    donated: Set<number>,
+    donated: ReadonlySet<number>,
     parts: Parts,
   ): unknown {
     this.stats.replays++;

@@ -65,6 +65,9 @@ export class Uses {
   /** Of these those that were no arguments, and that none was a view of. */
   private readonly own = new WeakSet<TensorBase>();
   private readonly read = new WeakSet<TensorBase>();
+  /** Whether there is any among what they wrote, or assigned to besides arguments: most functions write nothing. */
+  private writes = false;
+  private assignsOwn = false;
   /** What those that they have assigned to show now. */
   private named: ReadonlySet<Storage | undefined> = new Set();
   /** Those read that were no arguments. */
@@ -74,14 +77,14 @@ export class Uses {
 
   /** Hears a call on `args` that begins after `start` nodes; positions of those that it writes go to `writes`. */
   listen(args: readonly TensorBase[], storages: readonly Storage[], start: number, writes: Set<number>): UseListener {
-    const { used, written, state } = this, brought = new Set<unknown>(storages);
+    const { used, state } = this, brought = new Set<unknown>(storages);
     args.forEach((t, i) => brought.add(wholeOf(t, storages[i])));
     return {
       since: start,
-      uses(storage, isWritten) {
+      uses: (storage, isWritten) => {
         if (storage.born < start || storage.born === Infinity) used.add(storage);
         if (!isWritten) return;
-        written.add(storage);
+        this.noteWritten(storage);
         if (!brought.has(storage)) state.add(storage);
         storages.forEach((s, i) => s === storage && writes.add(i));
       },
@@ -92,9 +95,13 @@ export class Uses {
   note(closed: Iterable<Storage>, written: Iterable<Storage>): void {
     for (const s of closed) this.used.add(s);
     for (const s of written) {
-      this.written.add(s);
+      this.noteWritten(s);
       this.state.add(s);
     }
+  }
+  private noteWritten(storage: Storage): void {
+    this.writes = true;
+    this.written.add(storage);
   }
   /** Notes that these, which were there before a call on `args`, have been read. */
   noteRead(handles: readonly TensorBase[], args: readonly TensorBase[]): void {
@@ -121,7 +128,7 @@ export class Uses {
   noteHandles(handles: Iterable<TensorBase>, args: readonly TensorBase[]): void {
     const brought = new Set(args.flatMap((t) => internals.aliases(t)));
     for (const t of handles) {
-      if (!brought.has(t)) this.own.add(t);
+      if (!brought.has(t)) this.noteOwn(t);
       const own = shownBy(t); // it may have moved there in the call
       if (own !== undefined) this.used.add(own);
       this.handles.add(t);
@@ -156,11 +163,12 @@ export class Uses {
   }
   /** Notes that the function closes over a tensor that it assigns to. */
   noteOwn(t: TensorBase): void {
+    this.assignsOwn = true;
     this.own.add(t);
   }
-  /** Whether the function assigns to a tensor that it closes over. */
-  isAssigned(t: TensorBase): boolean {
-    return this.own.has(t);
+  /** Those of the positions of arguments at which the function assigns to a tensor that it closes over. */
+  assignedOf(args: readonly TensorBase[]): number[] {
+    return this.assignsOwn ? [...args.keys()].filter((i) => this.own.has(args[i])) : [];
   }
   /**
    * Whether arguments share written memory with a tensor of which only a call without it tells whether the function closes
@@ -168,7 +176,7 @@ export class Uses {
    */
   tells(args: readonly TensorBase[]): boolean {
     const { always = [], written } = this;
-    return always.some((ref) => {
+    return this.writes && always.some((ref) => {
       const t = ref.deref(), memory = t && !args.includes(t) ? memoryBelow(t) : undefined;
       return memory instanceof Storage && written.has(memory) && args.some((x) => memoryBelow(x) === memory);
     });
@@ -317,8 +325,9 @@ export class Parts {
       const whole = wholeOf(tensors[i], storages[i]);
       if (whole !== undefined) this.wholes.set(i, whole);
     }
-    this.isMixed = this.overlap(views) || tensors.some((t, i) => uses.isAssigned(t) && this.isPart(i)) ||
-      [...this.wholes].some(([i, whole]) => uses.isClosed(whole) || !internals.isNow(tensors[i]));
+    this.isMixed = uses.assignedOf(tensors).some((i) => this.isPart(i)) ||
+      (this.wholes.size > 0 && (this.overlap(views) ||
+        [...this.wholes].some(([i, whole]) => uses.isClosed(whole) || !internals.isNow(tensors[i]))));
   }
   has(i: number): boolean {
     return this.wholes.has(i);
@@ -376,6 +385,7 @@ export class Parts {
   }
   /** Writes what a call has left in the memory of arguments that it writes, which `result` may be, to what they are parts of. */
   write(written: ReadonlyMap<number, number>, result: unknown): void {
+    if (this.wholes.size === 0) return;
     const tops: TensorBase[] = [], values = new Map<TensorBase, UOp>();
     for (const i of this.wholes.keys()) {
       if (!this.isWritten(i, written)) continue;
@@ -404,6 +414,8 @@ export class Sharing {
   /** By argument, what it was, where the capture takes it by itself and has assigned to it. */
   private readonly itself: readonly (WeakRef<TensorBase> | undefined)[];
   private readonly moved: WeakSet<TensorBase>;
+  /** Whether arguments are one memory to it. */
+  private readonly hasGroups: boolean;
 
   /**
    * @param taking how it takes arguments
@@ -423,6 +435,7 @@ export class Sharing {
   ) {
     this.itself = given.map((t, i) => taking.tied[i] !== 0 && moved.has(t) ? new WeakRef(t) : undefined);
     this.moved = new WeakSet(moved);
+    this.hasGroups = taking.groups.some((g, i) => g !== i);
   }
 
   /** Those of the storages of arguments that the function may close over. */
@@ -442,7 +455,7 @@ export class Sharing {
         storages[groups[i]] !== s || (state.size > 0 && state.has(s)) || (written.has(groups[i]) && closed.has(s))
       ) return false;
     }
-    if (groups.some((g, i) => g !== i) && !sameArray(aboveOf(tensors, groups), above)) return false;
+    if (this.hasGroups && !sameArray(aboveOf(tensors, groups), above)) return false;
     for (const i of written.keys()) {
       for (let k = 0; k < storages.length; k++) if (storages[k] === storages[i] && groups[k] !== i) return false;
     }

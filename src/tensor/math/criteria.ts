@@ -265,6 +265,34 @@ export abstract class CriterionTensor extends TensorBase {
     return (this.ndim < 2 ? hit.reshape([]) : hit).summed(action, options);
   }
 
+  /**
+   * Of each row of `[N, C]`, or of `[C]`: the sum of max(0, 1 - x[j] + x[i]) over its labels j and all i that are none, over
+   * C. Labels are positions up to the first -1 of a row of `target`, which has the shape of this.
+   *
+   * @throws {ShapeError} for other shapes {IndexError} for a label that is no class, where labels are known on the host
+   */
+  multilabelMarginLoss(target: this, options: LossOptions = {}): this {
+    const action = "multilabelMarginLoss";
+    checkOptions(action, options, ["reduction"]);
+    if (this.ndim < 1 || this.ndim > 2 || !sameArray(this.shape, checkTensor(action, "target", target).shape)) {
+      throw new ShapeError(action, {
+        shapes: [this.shape, target.shape],
+        reason: "both take the form [N, C], or [C]",
+      });
+    }
+    const x = this.ndim < 2 ? this.reshape([1, -1]) : this, [n, classes] = x.shape;
+    if (classes === 0) throw new ShapeError(action, { shapes: [this.shape], reason: "there are no classes" });
+    const y = target.reshape([n, classes]).cast(dtypes.int32), isLabel = y.ge(0).cumprod(1).bool();
+    const bad = Array.from(hostValues(target.uop) ?? [], Number).find((label) => label < -1 || label >= classes);
+    if (bad !== undefined) throw new IndexError(action, { reason: `label ${bad} is none of ${classes} classes` });
+    const places = isLabel.where(y, -1).unsqueeze(2), all = y.constLike(1).cumsum(1).sub(1).unsqueeze(1);
+    const isOther = places.eq(all).any(1).logicalNot(), own = x.gather(1, y.clamp(0, classes - 1));
+    const gaps = x.unsqueeze(1).sub(own.unsqueeze(2)).add(1).hinge(); // [N, label, class]
+    const counted = isLabel.unsqueeze(2).bitwiseAnd(isOther.unsqueeze(1)).where(gaps, 0) as this;
+    const losses = counted.sum([1, 2]).div(classes) as this;
+    return (this.ndim < 2 ? losses.reshape([]) : losses).summed(action, options);
+  }
+
   /** max(0, |this - positive| - |this - negative| + margin), by distances of order `p`; with `swap` that of both from each other counts, where it is less. @throws {ShapeError} */
   tripletMarginLoss(
     positive: this,
@@ -279,6 +307,9 @@ export abstract class CriterionTensor extends TensorBase {
     const action = "tripletMarginLoss", known = ["margin", "p", "eps", "swap", "reduction"];
     const { margin = 1, p = 2, eps = 1e-6, swap = false } = checkOptions(action, options, known);
     checkBoolean(action, "swap", swap);
+    if (!(checkNumber(action, "margin", margin) > 0)) {
+      throw new ArgumentError(action, { reason: `margin must be above 0, not ${margin}` });
+    }
     checkTensor(action, "positive", positive);
     const near = this.pairwiseDistance(positive, { p, eps });
     let far = this.pairwiseDistance(checkTensor(action, "negative", negative), { p, eps });

@@ -6,7 +6,7 @@
  */
 import { type DTypeLike, dtypes, toDType } from "../../dtype/dtype.ts";
 import { floatOf, promote } from "../../dtype/promotion.ts";
-import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
+import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
 import { prod, rangeOf } from "../../helpers/math.ts";
 import { checkChoice, checkInteger, checkNumber, checkOptions, describe, describeList } from "../../helpers/options.ts";
 import { broadcastTo } from "../../uop/core/build_movement.ts";
@@ -23,6 +23,7 @@ import { absNode, floatConst } from "../nodes/numeric.ts";
 import { powNode } from "../nodes/power.ts";
 import { minAlong, reduceNode } from "../nodes/reduce_nodes.ts";
 import { castNode } from "../nodes/scalars.ts";
+import { hostValues } from "../nodes/select.ts";
 import type { ReduceOptions, SumOptions } from "../ops/reduce.ts";
 import type { DecompositionTensor } from "./decompositions.ts";
 
@@ -319,32 +320,46 @@ export abstract class NormTensor extends TensorBase {
 
   /**
    * The covariances of variables, one a row, over observations, one a column: `[n, m]` to `[n, n]`, `[m]` to a scalar.
-   * `fweights` `[m]` are how often each observation was made, `aweights` how much it counts; the divisor is their sum less
-   * `correction` (1).
+   * `fweights` `[m]`, whole numbers, are how often each observation was made, `aweights` how much it counts; the divisor is
+   * their sum less `correction` (1). The result has the dtype that floats of this and `aweights` promote to.
    *
-   * @throws {ShapeError} above two axes, or for weights of another length
+   * @throws {ShapeError} above two axes, or for weights of another length @throws {DTypeError} for `fweights` of no integers
+   * @throws {ArgumentError} for weights below 0, where they are known on the host
    */
   cov(
     options: { readonly correction?: number; readonly fweights?: TensorBase; readonly aweights?: TensorBase } = {},
   ): this {
     const { correction = 1, fweights, aweights } = checkOptions("cov", options, ["correction", "fweights", "aweights"]);
     if (this.ndim > 2) throw new ShapeError("cov", { shapes: [this.shape], reason: "it takes one or two axes" });
-    const d = floatOf(this.dtype), rows = this.cast(promote(d, dtypes.float32)), m = this.shape[this.ndim - 1] ?? 1;
+    if (fweights !== undefined && !checkTensor("cov", "fweights", fweights).dtype.isInt) {
+      throw new DTypeError("cov with fweights of dtype", {
+        dtypes: [fweights.dtype],
+        reason: "they are counts, whole numbers; what weighs otherwise is aweights",
+      });
+    }
+    const d = floatOf(aweights?.dtype.isFloat ? promote(this.dtype, aweights.dtype) : this.dtype);
+    const rows = this.cast(promote(d, dtypes.float32)), m = this.shape[this.ndim - 1] ?? 1;
     const x = rows.reshape([this.ndim === 2 ? this.shape[0] : 1, m]);
     for (const [name, w] of [["fweights", fweights], ["aweights", aweights]] as const) {
       if (w === undefined) continue;
       checkTensor("cov", name, w);
-      if (w.ndim === 1 && w.shape[0] === m) continue;
-      throw new ShapeError("cov", { shapes: [this.shape, w.shape], reason: `${name} must be [${m}]` });
+      if (w.ndim !== 1 || w.shape[0] !== m) {
+        throw new ShapeError("cov", { shapes: [this.shape, w.shape], reason: `${name} must be [${m}]` });
+      }
+      const less = hostValues(w.uop)?.find((v) => v < 0);
+      if (less !== undefined) {
+        throw new ArgumentError("cov", { reason: `${name} must be at least 0, and one is ${less}` });
+      }
     }
-    const given = [fweights, aweights].filter((t) => t !== undefined) as this[];
+    const given = [fweights, aweights].flatMap((t) => t === undefined ? [] : (t as this).cast(rows.dtype.real));
     const w = given.length === 0 ? undefined : given.reduce((a, b) => a.mul(b));
     const total = w === undefined ? m : w.sum();
     const mean = (w === undefined ? x : x.mul(w)).sum(-1, { keepdim: true }).div(total), away = x.sub(mean);
     let divisor: number | this;
     if (w === undefined) divisor = Math.max(m - correction, 0);
     else {
-      const own = total as this, less = aweights === undefined ? own.constLike(1) : w.mul(aweights).sum().div(own);
+      const own = total as this,
+        less = aweights === undefined ? own.constLike(1) : w.mul(given[given.length - 1]).sum().div(own);
       divisor = own.sub(less.mul(correction)).maximum(0) as this;
     }
     const found = (w === undefined ? away : away.mul(w)).dot(conjugate(away).transpose(0, 1)).div(divisor).cast(d);

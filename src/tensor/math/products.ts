@@ -51,6 +51,20 @@ export abstract class ProductTensor extends TensorBase {
     return this.tensordot(other, [[-1], [-1]]);
   }
 
+  /**
+   * Sums along `dim` of products with the conjugate of this, of shapes that broadcast: `[..., n, ...]` to `[..., ...]`.
+   *
+   * @throws {ShapeError} where they do not broadcast, or have other sizes along `dim`
+   */
+  vecdot(x2: this, dim = -1): this {
+    const [a, b] = [this.shape, checkTensor("vecdot", "x2", x2).shape], shape = broadcastShape("vecdot", [a, b]);
+    const axis = resolveAxis("vecdot", dim, shape), back = axis - shape.length;
+    if (a.at(back) !== b.at(back)) {
+      throw new ShapeError("vecdot", { shapes: [a, b], axis, reason: `they have other sizes along axis ${dim}` });
+    }
+    return this.conj().mul(x2).sum(axis);
+  }
+
   /** The product of two matrices. @throws {ShapeError} unless both are 2-D */
   mm(mat2: this): this {
     checkTensor("mm", "mat2", mat2);

@@ -7,7 +7,7 @@
  */
 import { type DType, type DTypeLike, dtypes, toDType } from "../../dtype/dtype.ts";
 import { defaultFloat, floatOf, promote, sumDType, sumOf } from "../../dtype/promotion.ts";
-import { ShapeError } from "../../helpers/errors.ts";
+import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
 import { prod, sameArray } from "../../helpers/math.ts";
 import { checkNumber, checkOptions } from "../../helpers/options.ts";
 import { broadcastTo, reshape } from "../../uop/core/build_movement.ts";
@@ -23,6 +23,7 @@ import { squaredMagnitude } from "../nodes/complex_nodes.ts";
 import { detachNode, expNode, floatConst, logNode, rootNode, shift } from "../nodes/numeric.ts";
 import { constantPower } from "../nodes/power.ts";
 import { belowMax, countNode, meanNode, minAlong, orReduce, reduceNode } from "../nodes/reduce_nodes.ts";
+import { drawUniform } from "../nodes/random.ts";
 import { castNode } from "../nodes/scalars.ts";
 import type { CloseOptions } from "./elementwise.ts";
 import type { FunctionTensor } from "./functions.ts";
@@ -46,11 +47,15 @@ export interface VarOptions extends ReduceOptions {
 
 const KEEP = ["keepdim"];
 
-/** Of softmax y over the last axis: y (g - sum(g y)). */
-const SOFTMAX = new GradientArg((g, _, y) => {
-  const shape = shapeOf(y), along = reduceNode(g.mul(y), Ops.ADD, [shape.length - 1]);
-  return [y.mul(g.add(negNode(broadcastTo(along, shape))))];
-}, true);
+/** By how many axes follow the one that it is over: of softmax y, y (g - sum(g y)). */
+const SOFTMAX: GradientArg[] = [];
+
+function softmaxGradient(following: number): GradientArg {
+  return SOFTMAX[following] ??= new GradientArg((g, _, y) => {
+    const shape = shapeOf(y), along = reduceNode(g.mul(y), Ops.ADD, [shape.length - 1 - following]);
+    return [y.mul(g.add(negNode(broadcastTo(along, shape))))];
+  }, true);
+}
 
 /** The families that it is written in, and what stands in rows. */
 export interface ReduceTensor extends FunctionTensor {
@@ -263,8 +268,33 @@ export abstract class ReduceTensor extends TensorBase {
     checkOptions("softmax", options, ["dtype"]);
     const [x, axes, out] = this.softmaxInput("softmax", axis, options.dtype);
     const shape = shapeOf(x);
-    const e = expNode(belowMax(x, axes));
-    return this.wrap(e.fdiv(broadcastTo(reduceNode(e, Ops.ADD, axes), shape)).cast(out));
+    const e = expNode(belowMax(x, axes)), y = e.fdiv(broadcastTo(reduceNode(e, Ops.ADD, axes), shape));
+    if (axes.length === 0) return this.wrap(y.cast(out));
+    return this.wrap(withGradient(y, [x], softmaxGradient(shape.length - 1 - axes[0])).cast(out));
+  }
+
+  /**
+   * Draws of categories with the probabilities of {@linkcode softmax} along `dim`, relaxed by the temperature `tau` (Jang, Gu
+   * and Poole, arXiv 1611.01144): near one-hot for a small one. With `hard` they are one-hot, with the gradient of the relaxed.
+   *
+   * @param options `tau` 1, `hard` false
+   * @throws {ShapeError} if `dim` is outside the rank {ArgumentError} unless tau is above 0
+   */
+  gumbelSoftmax(dim = -1, options: { readonly tau?: number; readonly hard?: boolean } = {}): this {
+    const action = "gumbelSoftmax", { tau = 1, hard = false } = checkOptions(action, options, ["tau", "hard"]);
+    if (!(checkNumber(action, "tau", tau) > 0)) {
+      throw new ArgumentError(action, { reason: `tau must be above 0, not ${tau}` });
+    }
+    const [x, [axis = 0], out] = this.softmaxInput(action, dim, undefined), shape = shapeOf(x);
+    const u = drawUniform(shape, dtypes.float32), log = (v: UOp): UOp => negNode(logNode(v));
+    const noise = log(log(u)); // u may be 0, which is never drawn
+    const soft = this.wrap(x.add(castNode(noise, x.dtype)).fdiv(floatConst(tau, x.dtype))).softmax(axis);
+    if (!hard || shape.length === 0) return soft.cast(out);
+    const drawn = soft.argmax(axis, { keepdim: true }).eq(
+      this.wrap(broadcastTo(iotaAlong(shape[axis], axis, shape.length), shape)),
+    );
+    const fixed = this.wrap(castNode(drawn.uop, x.dtype).add(negNode(detachNode(soft.uop))));
+    return fixed.add(soft).cast(out);
   }
 
   /** {@linkcode softmax} of the last axis, of at least float32, where rows of -Infinity are zeros with a gradient of zeros. */
@@ -275,7 +305,7 @@ export abstract class ReduceTensor extends TensorBase {
       base = max.ne(constant(-Infinity, d)).where(max, constant(0, d));
     const e = expNode(x.add(negNode(broadcastTo(base, shape)))), sum = reduceNode(e, Ops.ADD, axes);
     const divisor = sum.ne(constant(0, d)).where(sum, constant(1, d));
-    return this.wrap(withGradient(e.fdiv(broadcastTo(divisor, shape)), [x], SOFTMAX));
+    return this.wrap(withGradient(e.fdiv(broadcastTo(divisor, shape)), [x], softmaxGradient(0)));
   }
 
   /** Logarithm of {@linkcode softmax}. @throws {ShapeError} */

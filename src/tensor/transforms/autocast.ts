@@ -27,7 +27,8 @@ export interface AutocastOptions {
 }
 
 /** Computed in the low dtype: matrix units do them, and add up in float32. */
-const LOW = "dot matmul linear mm bmm mv addmm addmv addbmm baddbmm multiDot inner tensordot matrixPower conv2d " +
+const LOW =
+  "dot matmul linear mm vecdot bmm mv addmm addmv addbmm baddbmm multiDot inner tensordot matrixPower conv2d " +
   "convTranspose2d scaledDotProductAttention";
 /** Computed in float32, where the low dtype overflows or loses too much. */
 const HIGH =
@@ -36,7 +37,8 @@ const HIGH =
   "corrcoef quantile nanquantile trapezoid cumulativeTrapezoid softmax logSoftmax softmin layernorm normalize " +
   "localResponseNorm cosineSimilarity pairwiseDistance mseLoss l1Loss huberLoss smoothL1Loss klDiv poissonNllLoss " +
   "gaussianNllLoss cosineEmbeddingLoss marginRankingLoss hingeEmbeddingLoss softMarginLoss multilabelSoftMarginLoss " +
-  "multiMarginLoss tripletMarginLoss ctcLoss nllLoss crossEntropy sparseCategoricalCrossentropy binaryCrossentropy " +
+  "multilabelMarginLoss multiMarginLoss tripletMarginLoss ctcLoss nllLoss crossEntropy " +
+  "sparseCategoricalCrossentropy binaryCrossentropy " +
   "binaryCrossentropyLogits gridSample fft ifft rfft irfft stft istft trace qr svd svdvals cholesky solve inv det " +
   "eigh eigvalsh lu luFactor luSolve slogdet solveTriangular choleskySolve matrixRank pinv lstsq cond matrixExp";
 /** Left as they are: they call functions of the user's, or wait. */

@@ -148,7 +148,7 @@ export class ReduceArg implements ArgRecord {
 
 /**
  * What memory a BUFFER names. `version` counts the writes so far: a BUFFER node of an earlier version is stale.
- * Nodes know no device memory; `device/buffer.ts` maps a Storage to it.
+ * Nodes know no device memory: `device/buffer.ts` gives a Storage its own.
  */
 export class Storage {
   private static next = 1;
@@ -173,6 +173,8 @@ export class Storage {
   /** True for whole numbers that were given without a dtype: they are taken as floats where such are expected. */
   weak = false;
 
+  /** Its device memory; device/buffer.ts alone sets and reads it. */
+  memory: object | undefined = undefined;
   /** Of memory on several devices: how what it holds is divided. `size` is that of a shard. */
   layout: Sharding | undefined = undefined;
 
@@ -350,6 +352,49 @@ export class StageArg implements ArgRecord {
   }
 }
 
+/**
+ * Axes of a buffer as a copy engine walks them, the one whose elements are neighbors first: sizes, outside of which there are
+ * zeros, steps in elements, and how many elements a box has along each. It begins at element `offset`.
+ */
+export class TensorMapArg implements ArgRecord {
+  readonly hash: number;
+  /** Lists of the same length, an entry an axis. */
+  constructor(
+    readonly offset: number,
+    readonly sizes: readonly number[],
+    readonly strides: readonly number[],
+    readonly box: readonly number[],
+  ) {
+    this.hash = hashString(this.toString());
+  }
+  same(o: ArgRecord): boolean {
+    return o instanceof TensorMapArg && o.toString() === this.toString();
+  }
+  toString(): string {
+    const { offset, sizes, strides, box } = this;
+    return `${sizes.map((n, i) => `${box[i]} of ${n} by ${strides[i]}`).join(", ")}${
+      offset === 0 ? "" : ` at ${offset}`
+    }`;
+  }
+}
+
+/**
+ * CONTIGUOUS: memory that nothing else shares, as a number says there, too, of what lives nowhere by itself (constants,
+ * indices, random bits): it lives on `device`.
+ */
+export class OwnArg implements ArgRecord {
+  readonly hash: number;
+  constructor(readonly identity: number, readonly device: string) {
+    this.hash = mix(hashString(device), identity);
+  }
+  same(o: ArgRecord): boolean {
+    return o instanceof OwnArg && o.identity === this.identity && o.device === this.device;
+  }
+  toString(): string {
+    return `${this.identity} on ${this.device}`;
+  }
+}
+
 /** An arg of any op. Strings: device of COPY, name of SPECIAL. Numbers: CONST, IOTA, GETTUPLE, EXTRACT. */
 export type Arg = undefined | number | string | ArgRecord;
 
@@ -381,6 +426,8 @@ export interface ArgOf {
   readonly [Ops.LOCAL]: LocalArg;
   /** Number of an accumulator. */
   readonly [Ops.ACC]: AccArg;
+  /** How a copy engine sees a buffer. */
+  readonly [Ops.TENSOR_MAP]: TensorMapArg;
   /** How a tile is kept. */
   readonly [Ops.STAGE]: StageArg;
   /** Where a window lies. */

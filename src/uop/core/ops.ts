@@ -64,6 +64,13 @@ export const Ops = {
   ASYNC_COPY: 68, // src [INDEX of shared LOCAL, INDEX of PARAM, gate?]; arg bytes (4, 8, 16): starts a copy; zeros without gate
   ASYNC_COMMIT: 69, // src what comes before; closes a batch of ASYNC_COPYs of this thread
   ASYNC_WAIT: 70, // src what comes before; arg n: waits until at most n batches of this thread are still on their way
+  TENSOR_MAP: 81, // src [PARAM]; arg TensorMapArg; how a copy engine sees a buffer: made before a launch, which passes it
+  // starts a copy of a box, one thread of the group for all. K: src [TENSOR_MAP, ...position of its first element by axis],
+  // arg the CopyEngine: the value of a STAGE. P: src [INDEX of shared LOCAL, INDEX of its MBARRIER, gate, TENSOR_MAP, ...position]; zeros outside
+  ASYNC_BOX: 82,
+  MBARRIER: 83, // src [INDEX of shared LOCAL of int64, gate or phase, ...what comes before]; arg "init" (where the gate holds;
+  // for one thread), n (where it holds, that thread has n bytes of ASYNC_BOXes come in this phase), or "wait": until phase
+  // 0 or 1 is complete
   // vectors (K P)
   VECTORIZE: 34, // src n scalars: lanes
   BROADCAST: 35, // src [scalar]; all lanes alike
@@ -106,7 +113,8 @@ export const Ops = {
   // K: src [a, b, element, element of a, element of b], VECTOR ranges that count a thread's elements: one of a * b. The last
   // two are missing where the unit reads that operand in shared memory: it is a LOAD of a tile's first element
   UNIT: 80, // P: orders WMMAs that read shared memory; src what they find in registers, later the ACCs that they add to; arg "begin" | "commit" (a batch of them), "publish" (what the
-  // thread wrote to shared memory is seen by them), or n: waits until at most n batches are still on their way
+  // thread wrote to shared memory is seen by them), "found" (behind a loop: what it found in registers), or n: waits until at
+  // most n batches are still on their way
   LDMATRIX: 71, // P: src [INDEX of shared LOCAL (a row of 8 16-bit elements a lane)]; arg "" or "trans"; four 8x8 tiles, as mma holds them
 } as const;
 
@@ -176,6 +184,9 @@ const TABLE: Record<keyof typeof Ops, readonly [arity: number, flags: number, al
   ASYNC_COPY: [N, COLLECTIVE, 0],
   ASYNC_COMMIT: [N, COLLECTIVE, 0],
   ASYNC_WAIT: [N, COLLECTIVE, 0],
+  TENSOR_MAP: [1, 0, 0],
+  ASYNC_BOX: [N, COLLECTIVE, 0],
+  MBARRIER: [N, COLLECTIVE, 0],
   VECTORIZE: [N, 0, 0],
   BROADCAST: [1, 0, 0],
   EXTRACT: [1, 0, 0],

@@ -5,7 +5,7 @@
  * @module
  */
 import { SpecError } from "../../helpers/errors.ts";
-import { argOf, type AxesArg, type PairsArg, reduceOf, type ShapeArg, type SkewArg } from "./args.ts";
+import { argOf, type AxesArg, OwnArg, type PairsArg, reduceOf, type ShapeArg, type SkewArg } from "./args.ts";
 import { isAlu, isSame, opName, Ops } from "./ops.ts";
 import { toposort, type UOp } from "./uop.ts";
 
@@ -110,6 +110,11 @@ export function movedToDevice(u: UOp): string | undefined {
   return undefined;
 }
 
+/** Where memory is kept of what lives nowhere; null where nothing says so. */
+function homeOf({ op, arg }: UOp): string | null {
+  return op === Ops.CONTIGUOUS && arg instanceof OwnArg ? arg.device : null;
+}
+
 /** The device where a tensor-graph node lives or will be computed; null for constants and the like. */
 export function deviceOf(root: UOp): string | null {
   if (root.deviceMemo !== undefined) return root.deviceMemo;
@@ -118,7 +123,7 @@ export function deviceOf(root: UOp): string | null {
     const target = movedToDevice(u);
     if (u.op === Ops.BUFFER) u.deviceMemo = argOf(u, Ops.BUFFER).storage.device;
     else if (target !== undefined) u.deviceMemo = target;
-    else u.deviceMemo = u.src.find((s) => s.deviceMemo !== null)?.deviceMemo ?? null;
+    else u.deviceMemo = u.src.find((s) => s.deviceMemo !== null)?.deviceMemo ?? homeOf(u);
   }
   return root.deviceMemo ?? null;
 }

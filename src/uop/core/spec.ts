@@ -20,6 +20,7 @@ import {
   ReduceArg,
   ShapeArg,
   StageArg,
+  TensorMapArg,
   VariableArg,
   WindowArg,
 } from "./args.ts";
@@ -204,6 +205,7 @@ export const specTensor: Spec = table("tensor", tensorAlu, {
 
 /** What a kernel has at all stages. */
 const KERNEL: Parameters<typeof table>[2] = {
+  TENSOR_MAP: (u) => check(u.arg instanceof TensorMapArg && u.src[0].op === Ops.PARAM, "TENSOR_MAP is of a PARAM"),
   CONST: constTest,
   VARIABLE: leaf(VariableArg),
   PARAM: leaf(ParamArg),
@@ -234,6 +236,7 @@ export const specKernel: Spec = table("kernel", aluTest, {
   REDUCE: kernelReduce,
   LOAD: loadTest,
   STORE: storeTest,
+  ASYNC_BOX: (u) => check(isBoxAt(u.src), "ASYNC_BOX has a position in a TENSOR_MAP"),
   STAGE: (u) => check(u.arg instanceof StageArg && u.src.slice(1).every(isLoop), "STAGE has a value and ranges"),
   WMMA: (u) =>
     check(
@@ -243,6 +246,12 @@ export const specKernel: Spec = table("kernel", aluTest, {
 });
 
 const readsAcc = (u: UOp): boolean => u.src[0].op === Ops.ACC || u.src[0].op === Ops.AFTER;
+
+/** A TENSOR_MAP, and a position by its axes. */
+function isBoxAt([map, ...position]: readonly UOp[]): boolean {
+  return map?.arg instanceof TensorMapArg && position.length === map.arg.sizes.length &&
+    position.every((x) => x.dtype === dtypes.int32);
+}
 
 /** A linear program, as renderers take it. */
 export const specLinear: Spec = table("linear", aluTest, {
@@ -262,6 +271,14 @@ export const specLinear: Spec = table("linear", aluTest, {
     check(u.src[0].op === Ops.INDEX && u.src[1].op === Ops.INDEX, "ASYNC_COPY goes from an INDEX to an INDEX"),
   ASYNC_COMMIT: any,
   ASYNC_WAIT: (u) => check(typeof u.arg === "number", "ASYNC_WAIT has a number of batches"),
+  ASYNC_BOX: (u) =>
+    check(
+      u.src[0].op === Ops.INDEX && u.src[1].op === Ops.INDEX && u.src[2].dtype === dtypes.bool &&
+        isBoxAt(u.src.slice(3)),
+      "ASYNC_BOX goes from a position in a TENSOR_MAP to an INDEX",
+    ),
+  MBARRIER: (u) =>
+    check(u.src[0].op === Ops.INDEX && u.src[0].dtype === dtypes.int64, "MBARRIER is an int64 in memory"),
   LANES: lanes,
   WMMA: (u) => check(u.src.length === 3 && u.src[2].dtype === u.dtype, "WMMA adds to a tile of its dtype"),
   UNIT: (u) => check(typeof u.arg === "number" || typeof u.arg === "string", "UNIT says what it orders"),

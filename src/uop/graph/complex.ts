@@ -14,6 +14,7 @@
  */
 import { complexOf as complexDType, type DType, dtypes } from "../../dtype/dtype.ts";
 import { DTypeError } from "../../helpers/errors.ts";
+import { sameArray } from "../../helpers/math.ts";
 import { type Arg, argOf, type AxesArg, type PairsArg, reduceOf, type ShapeArg, type SkewArg } from "../core/args.ts";
 import { broadcastTo, expand, flip, pad, permute, reshape, shrink } from "../core/build_movement.ts";
 import { isMovement, opName, Ops } from "../core/ops.ts";
@@ -36,7 +37,10 @@ export function bare(u: UOp): UOp {
 
 /** Memory of elements, or another node of as many, as what is like `u`: under its shape, and complex where that is. */
 export function shapedLike(u: UOp, x: UOp): UOp {
-  return u.op === Ops.COMPLEX ? fromPairs(reshape(x, shapeOf(u.src[0]))) : reshape(x, shapeOf(u));
+  if (u.op === Ops.COMPLEX) return fromPairs(reshape(x, shapeOf(u.src[0])));
+  // most often memory under the shape of other memory, whose arg there is already
+  const isOther = u.op === Ops.RESHAPE && x.op === Ops.BUFFER && !sameArray(shapeOf(x), shapeOf(u));
+  return isOther ? uop(Ops.RESHAPE, x.dtype, [x], u.arg) : reshape(x, shapeOf(u));
 }
 
 /** Two real nodes of one float dtype and shape (one may be rank 0) as complex numbers. */

@@ -83,7 +83,7 @@ test("a launch: variables follow the buffers, each at a multiple of its size", a
     const cast = (u: UOp): UOp => uop(Ops.CAST, dtypes.int32, [u]);
     const linear = gridProgram("E_v0_32", n, () => cast(f).add(cast(big)));
     const launch = launchOf(device, linear, [2, 1.5, -2n]);
-    assert.deepEqual((launch.program as CudaProgram).layout, { vars: [16, 20, 24], nbytes: 32 });
+    assert.deepEqual((launch.program as CudaProgram).layout, { vars: [16, 20, 24], maps: [], nbytes: 32 });
     fake.log();
     device.run([launch, { ...launch, vars: [0, 1.5, -2n] }, { ...launch, vars: [5, 0, 1n] }]);
     const lines = fake.log().filter((l) => l.startsWith("cuLaunchKernel"));

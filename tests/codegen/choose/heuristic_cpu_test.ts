@@ -9,6 +9,7 @@ import { context, Tensor } from "../../../mod.ts";
 import type { LinearProgram } from "../../../src/renderer/renderer.ts";
 import { argOf, AxisKind } from "../../../src/uop/core/args.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
+import type { UOp } from "../../../src/uop/core/uop.ts";
 import { Draw } from "../../fuzz/kernels.ts";
 import { bufferAccesses } from "../../support/buffer_accesses.ts";
 import { openObserving } from "../../support/snapshot_writers.ts";
@@ -138,5 +139,18 @@ Deno.test("heuristic cpu: short rows have lanes that fit them, masked or fewer",
   ) {
     const [p] = kernelsOf("CLANG", [2000, size], (x) => x.max(1));
     assert.ok(p.opts?.includes(opts), `${size}: ${p.opts}`);
+  }
+});
+
+Deno.test("heuristic cpu: the triangle of a scan is one body, without comparisons in its loops", () => {
+  for (const n of [4096, 8192, 20000]) {
+    const [scan] = kernelsOf("CLANG", [64, n], (x) => x.cumsum(1)), open: UOp[] = [];
+    let compares = 0;
+    for (const u of scan.uops) {
+      if (u.op === Ops.RANGE) open.push(u);
+      else if (u.op === Ops.END) open.pop();
+      else if (u.op === Ops.CMPLT && u.dtype.count > 1 && open.length > 2) compares++;
+    }
+    assert.equal(compares, 0, `${n}: ${scan.opts}`);
   }
 });

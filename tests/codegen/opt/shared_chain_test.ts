@@ -108,13 +108,29 @@ for (
     const dtype: DType = "dtype" in shape ? shape.dtype : bfloat16, inputs = name === TWO ? [2, 3, 6] : [2, 3];
     const number = numberOf(dtype, 64, HOPPER.caps.grid!.tensorCores), ast = kernel(name, shape), data = dataOf(ast);
     const text = optsOf(64, 4, inputs, shape.terms, more, dtype).replace(/TC:-1:\d+/, `TC:-1:${number}`);
-    const [want] = run(ast, data, [], {}), [got] = runPtx(toProgram(withOpts(ast, opts(text)), HOPPER), data, []);
+    const program = toProgram(withOpts(ast, opts(text)), HOPPER);
+    const [want] = run(ast, data, [], {}), [got] = runPtx(program, data, []);
     const [a, b] = [got, want].map((x) =>
       decode(new Uint8Array(x.buffer, x.byteOffset, x.byteLength), dtype).map(Number)
     );
     assertEquals(difference(a, b, toleranceOf("accumulate", bfloat16)), undefined);
   });
 }
+
+Deno.test("shared chains: left operands that a loop finds in registers are read behind it", () => {
+  const ast = kernel(TWO, { rows: 64, middle: 192, terms: 64, columns: 64 }), data = dataOf(ast);
+  const number = numberOf(bfloat16, 64, HOPPER.caps.grid!.tensorCores);
+  const p = toProgram(
+    withOpts(ast, opts(optsOf(64, 4, [2, 3, 6]).replace(/TC:-1:\d+/, `TC:-1:${number}`))),
+    HOPPER,
+  );
+  const isFound = (u: UOp): boolean => u.op === Ops.UNIT && u.arg === "found", uops = [...p.uops];
+  const at = uops.findIndex(isFound), [{ src }] = uops.splice(at, 1);
+  assertEquals(uops[at - 1].op, Ops.END);
+  const loop = uops.indexOf(uops[at - 1].src[0]), left = uops.flatMap((u) => u.op === Ops.WMMA ? [u.src[0]] : []);
+  assertEquals(new Set(left.filter((u) => uops.indexOf(u) < loop)), new Set(src));
+  assertThrows(() => runPtx({ ...p, uops }, data, []), Error, "is not read behind the loop");
+});
 
 Deno.test("shared chains: results of the inner unit are the left operand of the outer one", () => {
   for (const core of WGMMA) {

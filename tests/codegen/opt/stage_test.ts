@@ -1,3 +1,4 @@
+import { Tensor } from "../../../mod.ts";
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { dtypes } from "../../../src/dtype/dtype.ts";
 import { ArgumentError } from "../../../src/helpers/errors.ts";
@@ -6,10 +7,12 @@ import type { LocalArg } from "../../../src/uop/core/args.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
 import { specLinear, verify } from "../../../src/uop/core/spec.ts";
 import type { UOp } from "../../../src/uop/core/uop.ts";
+import { throughAfter } from "../../../src/uop/rewrite/walk.ts";
 import { SIM_GRID, simCaps, SMALL_GRID } from "../../fixtures/sim.ts";
 import { compile, integers, opts, paramsOf, run } from "../harness.ts";
 import { KERNELS } from "../kernels.ts";
 import { productKernel } from "../products.ts";
+import { openObserving } from "../../support/snapshot_writers.ts";
 import { optimized } from "../../fixtures/optimized.ts";
 
 const GPU = simCaps(SIM_GRID), WEB = simCaps(SMALL_GRID);
@@ -125,6 +128,20 @@ Deno.test(
     }
   }),
 );
+
+Deno.test("stage: elements that lie apart are copied one by one, and nobody waits for them", () => {
+  const { name } = openObserving("JS"), empty = (...shape: number[]) => Tensor.empty(shape, { device: name });
+  const [{ ast }] = empty(1, 8, 7, 7).convTranspose2d(empty(8, 16, 2, 2), undefined, { stride: 2 }).schedule();
+  const tiles = "UPCAST:0:2 LOCAL:0:8 PADTO:2:16 LOCAL:2:8 UPCAST:2:2 UNROLL:0:8";
+  const p = expectSame(ast!, `${tiles} STAGE:1:ring=3 STAGE:2:ring=3`, PLAIN);
+  const isLoop = (u: UOp): boolean => u.op === Ops.RANGE, body = p.uops.slice(p.uops.findIndex(isLoop));
+  const copies = body.filter((u) => u.op === Ops.ASYNC_COPY);
+  assertEquals(copies.map((u) => u.arg), [4, 4, 4, 4]);
+  // between the steps that read the tile, not before the first one
+  assert(body.indexOf(copies[0]) > body.findIndex((u) => u.op === Ops.LOAD && u.src[0].op === Ops.INDEX));
+  const shared = body.filter((u) => u.op === Ops.STORE && throughAfter(u.src[0].src[0]).op === Ops.LOCAL);
+  assertEquals(shared, []);
+});
 
 Deno.test("stage: a ring is filled along one loop: inside of others it is one tile", () => {
   for (const ring of [1, 2, 4]) expectSame(KERNELS.staged_rows, `LOCAL:1:2 UNROLL:1:2 STAGE:2:ring=${ring}`, GPU);

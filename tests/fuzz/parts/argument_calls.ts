@@ -138,6 +138,7 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
   ...same(on(like), "zerosLike onesLike emptyLike randLike randnLike"),
   bitwiseNot: ofMade(ints2, () => []),
   asParam: on(int(0)),
+  bernoulli: on(maybe(num(0.5))),
   multinomial: on(opts({ numSamples: int(1), replacement: bool(true) })),
   threefry: ofMade(ints2, () => [operand(3)]),
   sequential: on(list([(x: Tensor) => x.relu()])),

@@ -59,6 +59,10 @@ export const KIT_STATICS: Readonly<Record<string, MakeCall>> = {
   isGradEnabled: inTensor(),
 };
 
+const weight = (): Arg => tensor(Tensor.zeros([2, 3]));
+const kaiming = (): Arg =>
+  opts({ a: num(0.1), mode: choice("fanIn", "fanOut"), nonlinearity: choice("relu", "linear", "tanh") });
+
 /** Functions. */
 export const KIT_FUNCTIONS: Readonly<Record<string, MakeCall>> = {
   autocast: free(
@@ -77,6 +81,29 @@ export const KIT_FUNCTIONS: Readonly<Record<string, MakeCall>> = {
   ]),
   "nn.utils.unpadSequence": made(() => [tensor(f32(2, 3)), ints([2, 3]), opts({ batchFirst: bool(true) })]),
   "nn.utils.weightNorm": made(() => [record(new nn.Linear(2, 3)), maybe(text("weight")), maybe(int(0))]),
+  "nn.utils.spectralNorm": made(() => [
+    record(new nn.Linear(2, 3)),
+    maybe(text("weight")),
+    opts({ dim: int(0), nPowerIterations: int(2), eps: num(1e-9) }),
+  ]),
+  "nn.utils.removeSpectralNorm": made(() => [
+    record(nn.utils.spectralNorm(new nn.Linear(2, 3))),
+    maybe(text("weight")),
+  ]),
+  "nn.init.calculateGain": free(choice("linear", "tanh", "relu", "leakyRelu"), maybe(num(0.1))),
+  "nn.init.uniform": made(() => [weight(), opts({ a: num(-1), b: num(1) })]),
+  "nn.init.normal": made(() => [weight(), opts({ mean: num(1), std: num(2) })]),
+  "nn.init.truncNormal": made(() => [weight(), opts({ mean: num(0), std: num(1), a: num(-1), b: num(1) })]),
+  "nn.init.constant": made(() => [weight(), value(0.5)]),
+  "nn.init.ones": made(() => [weight()]),
+  "nn.init.zeros": made(() => [weight()]),
+  "nn.init.eye": made(() => [weight()]),
+  "nn.init.xavierUniform": made(() => [weight(), maybe(num(2))]),
+  "nn.init.xavierNormal": made(() => [weight(), maybe(num(2))]),
+  "nn.init.kaimingUniform": made(() => [weight(), kaiming()]),
+  "nn.init.kaimingNormal": made(() => [weight(), kaiming()]),
+  "nn.init.orthogonal": made(() => [weight(), maybe(num(2))]),
+  "nn.init.dirac": made(() => [tensor(Tensor.zeros([2, 2, 3])), maybe(int(2))]),
   "nn.utils.removeWeightNorm": made(() => [record(nn.utils.weightNorm(new nn.Linear(2, 3))), maybe(text("weight"))]),
   "nn.utils.parametersToVector": made(() => [tensors([f32(2), f32(3)])]),
   "nn.utils.vectorToParameters": made(() => [tensor(f32(2)), tensors([f32(2).contiguous().realize()])]),

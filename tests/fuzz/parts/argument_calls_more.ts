@@ -113,6 +113,9 @@ const transformer = (): Arg[] => [
     bias: bool(true),
   }),
 ];
+const encoder = () => new nn.TransformerEncoderLayer(4, 2, { dimFeedforward: 4 });
+const decoder = () => new nn.TransformerDecoderLayer(4, 2, { dimFeedforward: 4 });
+const called = (): Arg => instance(new nn.LayerNorm(4), nn.LayerNorm);
 const masks = (): Arg =>
   opts({ attnMask: tensor(f32(2, 2)), keyPaddingMask: tensor(Tensor.zeros([1, 2])), isCausal: bool(false) });
 const npy = await state.npyBytes(f32(2, 3));
@@ -281,6 +284,13 @@ export const CLASSES: Readonly<Record<string, MakeCall>> = {
   "nn.RmsNorm": free(...rmsNorm()),
   "nn.RNN": free(int(3), int(2), opts({ ...layers, nonlinearity: choice("relu", "tanh") })),
   "nn.RNNCell": free(int(3), int(2), opts({ bias: bool(true), nonlinearity: choice("relu", "tanh") })),
+  "nn.Bilinear": free(int(3), int(2), int(4), opts({ bias: bool(true) })),
+  "nn.Transformer": free(
+    ...transformer().slice(0, 2).map(maybe),
+    opts({ dimFeedforward: int(8), numEncoderLayers: int(1), numDecoderLayers: int(1), normFirst: bool(true) }),
+  ),
+  "nn.TransformerDecoder": made(() => [instance(decoder(), nn.TransformerDecoderLayer), int(2), maybe(called())]),
+  "nn.TransformerEncoder": made(() => [instance(encoder(), nn.TransformerEncoderLayer), int(2), maybe(called())]),
   "nn.TransformerDecoderLayer": free(...transformer()),
   "nn.TransformerEncoderLayer": free(...transformer()),
   "nn.optim.Adam": made(() => [tensors(weights()), opts({ ...RULE, ...MOMENTS, fused: bool(true) })]),
@@ -293,6 +303,19 @@ export const CLASSES: Readonly<Record<string, MakeCall>> = {
     tensors(weights()),
     opts({ ...RULE, alpha: num(0.9), eps: num(1e-8), momentum: num(0.5), centered: bool(true), fused: bool(true) }),
   ]),
+  "nn.optim.Adadelta": made(() => [
+    tensors(weights()),
+    opts({ ...RULE, rho: num(0.9), eps: num(1e-6), fused: bool(true) }),
+  ]),
+  "nn.optim.NAdam": made(() => [
+    tensors(weights()),
+    opts({ ...RULE, ...MOMENTS, momentumDecay: num(0.01), decoupledWeightDecay: bool(true), fused: bool(true) }),
+  ]),
+  "nn.optim.RAdam": made(() => [
+    tensors(weights()),
+    opts({ ...RULE, ...MOMENTS, decoupledWeightDecay: bool(true), fused: bool(true) }),
+  ]),
+  "nn.optim.Adamax": made(() => [tensors(weights()), opts({ ...RULE, ...MOMENTS, fused: bool(true) })]),
   "nn.optim.LAMB": made(() => [tensors(weights()), opts({ ...RULE, ...MOMENTS })]),
   "nn.optim.SGD": made(() => [
     tensors(weights()),
@@ -332,6 +355,30 @@ export const CLASSES: Readonly<Record<string, MakeCall>> = {
   "nn.optim.LinearLR": made(
     () => [scheduled(), opts({ startFactor: num(0.5), endFactor: num(1), totalIters: int(5) })],
   ),
+  "nn.optim.ConstantLR": made(() => [scheduled(), opts({ factor: num(0.5), totalIters: int(5) })]),
+  "nn.optim.CosineAnnealingWarmRestarts": made(
+    () => [scheduled(), options({ t0: int(2), tMult: maybe(int(2)), etaMin: maybe(num(0)) })],
+  ),
+  "nn.optim.CyclicLR": made(() => [
+    scheduled(),
+    options({
+      baseLr: num(0.1),
+      maxLr: num(1),
+      stepSizeUp: maybe(int(2)),
+      stepSizeDown: maybe(int(3)),
+      mode: maybe(choice("triangular", "triangular2", "exp_range")),
+      gamma: maybe(num(0.9)),
+      scaleFn: maybe(fn(() => 0.5)),
+      scaleMode: maybe(choice("cycle", "iterations")),
+    }),
+  ]),
+  "nn.optim.SequentialLR": made(() => {
+    const o = sgd(), both = [1, 2].map((stepSize) => new nn.optim.StepLR(o, { stepSize }));
+    return [
+      instance(o, nn.optim.Optimizer, nn.optim.OptimizerGroup),
+      options({ schedulers: list(both), milestones: ints([3]) }),
+    ];
+  }),
   "nn.optim.PolynomialLR": made(() => [scheduled(), opts({ totalIters: int(5), power: num(1) })]),
   "nn.optim.CosineAnnealingLR": made(
     () => [scheduled(), options({ tMax: int(5), etaMin: maybe(num(0)), warmupSteps: maybe(int(1)) })],
@@ -400,7 +447,7 @@ export const MEMBERS: Readonly<Record<string, Readonly<Record<string, MakeCall>>
   Dropout: { call: of(() => new nn.Dropout(), three) },
   Dropout2d: { call: of(() => new nn.Dropout2d(), three) },
   AlphaDropout: { call: of(() => new nn.AlphaDropout(), three) },
-  Embedding: { call: of(() => new nn.Embedding(5, 3), tensor(new Tensor([1, 2]))) },
+  Embedding: { call: of(() => new nn.Embedding(5, 3), tensor(Tensor.arange(1, 3))) },
   GRU: {
     call: of(() => new nn.GRU(3, 2), tensor(f32(2, 1, 3)), maybe(tensor(f32(1, 1, 2)))),
     weightsOf: of(() => new nn.GRU(3, 2), int(0), maybe(bool(false))),
@@ -437,23 +484,30 @@ export const MEMBERS: Readonly<Record<string, Readonly<Record<string, MakeCall>>
       }),
     ),
   },
-  TransformerEncoderLayer: {
-    call: of(() => new nn.TransformerEncoderLayer(4, 2, { dimFeedforward: 4 }), sequence, maybe(masks())),
-  },
-  TransformerDecoderLayer: {
+  Bilinear: { call: of(() => new nn.Bilinear(3, 3, 2), three, three) },
+  Transformer: {
     call: of(
-      () => new nn.TransformerDecoderLayer(4, 2, { dimFeedforward: 4 }),
+      () => new nn.Transformer(4, 2, { dimFeedforward: 4, numEncoderLayers: 1, numDecoderLayers: 1 }),
       sequence,
       sequence,
-      maybe(masks()),
-      maybe(masks()),
+      opts({ src: masks(), tgt: masks(), memory: masks() }),
     ),
   },
+  TransformerEncoder: { call: of(() => new nn.TransformerEncoder(encoder(), 2), sequence, maybe(masks())) },
+  TransformerDecoder: {
+    call: of(() => new nn.TransformerDecoder(decoder(), 2), sequence, sequence, maybe(masks()), maybe(masks())),
+  },
+  TransformerEncoderLayer: { call: of(encoder, sequence, maybe(masks())) },
+  TransformerDecoderLayer: { call: of(decoder, sequence, sequence, maybe(masks()), maybe(masks())) },
   SGD: optimizerMembers(sgd),
   Adam: optimizerMembers(() => new nn.optim.Adam(trained())),
   AdamW: optimizerMembers(() => new nn.optim.AdamW(trained())),
   Adagrad: optimizerMembers(() => new nn.optim.Adagrad(trained())),
   RMSprop: optimizerMembers(() => new nn.optim.RMSprop(trained())),
+  Adadelta: optimizerMembers(() => new nn.optim.Adadelta(trained())),
+  NAdam: optimizerMembers(() => new nn.optim.NAdam(trained())),
+  RAdam: optimizerMembers(() => new nn.optim.RAdam(trained())),
+  Adamax: optimizerMembers(() => new nn.optim.Adamax(trained())),
   LAMB: optimizerMembers(() => new nn.optim.LAMB(trained())),
   LARS: optimizerMembers(() => new nn.optim.LARS(trained())),
   Muon: optimizerMembers(() => new nn.optim.Muon(trained())),

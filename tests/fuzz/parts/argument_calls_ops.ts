@@ -86,6 +86,7 @@ export const OPS: Readonly<Record<string, MakeCall>> = {
   corrcoef: on(),
   outer: ofMade(() => f32(3), () => [tensor(f32(2))]),
   inner: on(tensor(f32(3))),
+  vecdot: on(tensor(f32(3)), maybe(int(-1))),
   mm: on(tensor(f32(3, 2))),
   bmm: ofMade(() => f32(1, 2, 3), () => [tensor(f32(1, 3, 2))]),
   mv: on(tensor(f32(3))),
@@ -145,6 +146,8 @@ export const OPS: Readonly<Record<string, MakeCall>> = {
   hingeEmbeddingLoss: on(tensor(f32(2, 3)), opts({ reduction, margin: num(0) })),
   softMarginLoss: on(operand(f32(2, 3)), opts({ reduction })),
   multilabelSoftMarginLoss: on(tensor(f32(2, 3)), maybe(tensor(f32(3))), opts({ reduction })),
+  multilabelMarginLoss: on(tensor(new Tensor([[0, -1, 1], [2, 1, 0]])), opts({ reduction })),
+  gumbelSoftmax: on(maybe(int(1)), opts({ tau: num(0.5), hard: bool(true) })),
   multiMarginLoss: on(tensor(i32([0, 2])), maybe(tensor(f32(3))), opts({ reduction, p: int(1), margin: num(1) })),
   tripletMarginLoss: on(
     tensor(f32(2, 3)),

@@ -104,6 +104,8 @@ export class Model {
   /** All memory that there is. */
   private memories = new Set<Memory>();
   private readonly training: Training = new Training(this);
+  /** The arguments of the function that this sees the body of. */
+  private params: readonly string[] = [];
 
   get(name: string): Handle {
     const h = this.handles.get(name);
@@ -276,6 +278,12 @@ export class Model {
     return typeof value === "string" && this.get(on!) === this.get(value);
   }
 
+  /** Whether an assignment writes nothing. A replay writes also where an argument is what the function closes over. */
+  private isNothing(s: Statement): boolean {
+    const isShared = s.on !== s.value && (this.params.includes(s.on!) || this.params.includes(String(s.value)));
+    return this.isItself(s) && !isShared;
+  }
+
   /** Runs a statement. Tells whether the library may refuse it with a StaleReadError. */
   step(s: Statement): boolean {
     const set = (h: Handle): boolean => {
@@ -298,7 +306,7 @@ export class Model {
         return set(this.value(s));
       case "assign": {
         const h = this.get(s.on!), { values, from } = this.operand(s.value!, h.shape);
-        if (!this.isItself(s)) this.write(h, range(values.length), values, from);
+        if (!this.isNothing(s)) this.write(h, range(values.length), values, from);
         return false;
       }
       case "setAt": {
@@ -476,7 +484,7 @@ export class Model {
   /** The tensors that statements write, of views what they are views of. */
   writtenBy(body: readonly Statement[]): string[] {
     const isWrite = ({ op }: Statement): boolean => op !== "view" && op !== "value" && op !== "realize";
-    return body.filter((b) => isWrite(b) && (b.op !== "assign" || !this.isItself(b))).map((b) => {
+    return body.filter((b) => isWrite(b) && (b.op !== "assign" || !this.isNothing(b))).map((b) => {
       let name = b.on!;
       for (let v; (v = body.find((x) => x.to === name)) !== undefined;) name = v.on!;
       return name;
@@ -493,6 +501,7 @@ export class Model {
     this.done(names.filter((name) => !late.includes(name)), names);
     may ||= this.isStale(outsideOf(f)); // arguments are real before the function runs
     const inside = this.inner();
+    inside.params = params;
     params.forEach((p, k) => inside.handles.set(p, given[k]));
     // a replay realizes what its argument is, and not the caller's view
     const isView = (n: string): boolean => params.includes(n) && given[params.indexOf(n)].parent !== undefined;
@@ -516,7 +525,8 @@ export class Model {
     inside.handles.set("", made);
     const written = inside.writtenBy(body);
     may ||= inside.isStale(["", ...written]);
-    inside.done(["", ...written], written);
+    const lost = written.filter((name) => inside.isStale([name])); // as long as nobody reads them
+    inside.done(["", ...written.filter((name) => !lost.includes(name))], written);
     // a part that nobody has written is a value
     if (isShown && !made.isShape && !made.isWritten) made = inside.real(inside.read(""), made);
     // a view that is written shows what it is a view of

@@ -55,3 +55,20 @@ for (
     assertEquals([...new Set(written)], [...want]);
   });
 }
+
+Deno.test("read ahead: a line is asked for once, and not by a loop that reads a row again", () => {
+  const rows = 512, n = 8192, narrow = new CStyleRenderer(C_LANGUAGE, { ...caps, ...vectorCaps(32, false) });
+  const i = range(rows, 0, AxisKind.LOOP), add = opCarrier(Ops.ADD, f32);
+  const [first, second] = [1, 2].map((id) => range(n, id, AxisKind.REDUCE));
+  const at = (k: UOp): UOp => load(index(param(1, f32, rows * n), i.mul(n).add(k)));
+  const sum = reduce(add, [at(first)], [first]), off = at(second).sub(sum);
+  const program = toProgram(
+    sink([store(index(param(0, f32, rows), i), reduce(add, [off.mul(off)], [second]))]),
+    narrow,
+  );
+  const source = narrow.render(program) as string, reads = source.matchAll(/(AHEAD|_u \*\)|_u \*)[^&]*&b1\[(\w+)/g);
+  const asked = new Map<string, boolean[]>(); // by the loop's address
+  for (const [, how, address] of reads) asked.set(address, [...asked.get(address) ?? [], how === "AHEAD"]);
+  const line = [true, false]; // two vectors of 32 bytes
+  assertEquals([...asked.values()], [[...line, ...line, ...line, ...line], Array(8).fill(false)]);
+});

@@ -10,15 +10,24 @@
  */
 import { f32Bits, f32FromBits, f32ToBf16Bits, f64Bits, oddNumber } from "../../../src/dtype/convert.ts";
 import { f16Bits, f16Value } from "../../../src/dtype/float16.ts";
-import { Batches, multiply, type UnitProduct, unitProduct } from "./interpret_units.ts";
+import type { ProgramMap } from "../../../src/renderer/renderer.ts";
+import {
+  Batches,
+  boxBytes,
+  bringBox,
+  multiply,
+  PhaseBarrier,
+  type UnitProduct,
+  unitProduct,
+} from "./interpret_units.ts";
 
 /** An instruction that is not run here. */
 export class UnsupportedPtx extends Error {}
 
 /** What a kernel is started with. */
 export interface PtxLaunch {
-  /** The memory of each parameter that is an address, and the value of each that is a number, in the order of parameters. */
-  readonly args: readonly (Uint8Array | number | bigint)[];
+  /** The memory of each parameter that is an address, the value of each that is a number, and maps, in the order of parameters. */
+  readonly args: readonly (Uint8Array | number | bigint | ProgramMap)[];
   readonly groups: readonly number[];
   readonly threads: readonly number[];
   /** Bytes of shared memory. */
@@ -55,16 +64,21 @@ interface Thread {
   readonly copies: Batches<() => void>;
   readonly products: Batches<UnitProduct>;
   at: number;
-  state: "runs" | "waits" | "exchanges" | "multiplies" | "ended";
+  state: "runs" | "waits" | "exchanges" | "multiplies" | "polls" | "ended";
 }
 
 /** Memory of parameter `slot` begins here: no access reaches the next one by mistake. */
 const addressOf = (slot: number): bigint => BigInt(slot + 1) << 40n;
+/** Parameters that are no address begin here. */
+const PARAMETERS = 56n;
 
 function parse(text: string): Kernel {
   const head = /\.visible \.entry \w+\(([^)]*)\)([^{]*)\{([^]*)\}/.exec(text);
   if (head === null) throw new Error(`no kernel in ${text.slice(0, 200)}`);
-  const params = [...head[1].matchAll(/\.param \.(\w+) (\S+?)(?:,|$|\s)/g)].map(([, type, name]) => ({ name, type }));
+  const params = [...head[1].matchAll(/\.param (?:\.align \d+ )?\.(\w+) (\w+)/g)].map(([, type, name]) => ({
+    name,
+    type,
+  }));
   const code: Instruction[] = [], labels = new Map<string, number>();
   const locals: string[] = [], sizes: number[] = [];
   for (const line of head[3].split("\n").map((l) => l.trim()).filter((l) => l !== "")) {
@@ -90,6 +104,30 @@ function parse(text: string): Kernel {
     }
   }
   return { params, code, labels, locals, sizes };
+}
+
+/** The registers in an operand. */
+function registersOf(operand: string): string[] {
+  return operand.match(/%\w+/g) ?? [];
+}
+
+/**
+ * Does the assembler keep what it must? Of left operands of products that a loop finds in registers, ptxas loses what is not
+ * read behind the loop, where the loop has branches.
+ */
+function checkFound({ code, labels }: Kernel): void {
+  code.forEach(({ name, operands: [label] }, end) => {
+    const begin = name[0] === "bra" ? labels.get(label)! : end;
+    if (begin >= end) return;
+    const inside = code.slice(begin, end),
+      behind = new Set(code.slice(end).flatMap((x) => x.operands.flatMap(registersOf)));
+    const written = new Set(inside.flatMap(({ operands }) => registersOf(operands[0] ?? "")));
+    for (const { name, operands, text } of inside) {
+      if (name[0] !== "wgmma" || name[1] !== "mma_async" || !operands[1].startsWith("{")) continue;
+      const lost = registersOf(operands[1]).find((r) => !written.has(r) && !behind.has(r));
+      if (lost !== undefined) throw new Error(`${lost} is not read behind the loop around ${text}`);
+    }
+  });
 }
 
 const floats = new DataView(new ArrayBuffer(8));
@@ -176,6 +214,8 @@ const INTEGER: Readonly<Record<string, (a: bigint, b: bigint, c: bigint) => bigi
 /** The threads of one group, and what they share. */
 class Group {
   private readonly shared: DataView;
+  /** By where they are in shared memory. */
+  private readonly barriers = new Map<number, PhaseBarrier>();
   readonly threads: Thread[] = [];
 
   constructor(private readonly kernel: Kernel, private readonly launch: PtxLaunch, group: readonly number[]) {
@@ -193,7 +233,10 @@ class Group {
     for (;;) {
       for (const t of this.threads) while (t.state === "runs") this.step(t);
       if (this.threads.every((t) => t.state === "ended")) return;
-      if (this.exchange() || this.multiply()) continue;
+      if (this.exchange() || this.multiply() || this.poll()) continue;
+      if (this.threads.some((t) => t.state === "polls")) {
+        throw new Error("threads wait for a phase of a barrier that is never complete");
+      }
       if (this.threads.some((t) => t.state !== "waits")) {
         throw new Error("threads of a group end, or exchange values, while others wait at a barrier");
       }
@@ -245,10 +288,55 @@ class Group {
     return found;
   }
 
+  /** Lets threads go on whose phase of a barrier is complete now; whether there are some. */
+  private poll(): boolean {
+    let found = false;
+    for (const t of this.threads) {
+      if (t.state !== "polls") continue;
+      const [, at, phase] = this.kernel.code[t.at].operands;
+      if (!this.barrier(t, at).isOver(Number(this.read(t, phase)))) continue;
+      t.state = "runs";
+      found = true;
+    }
+    return found;
+  }
+
+  private barrier(t: Thread, operand: string): PhaseBarrier {
+    const { at } = this.place(t, operand, "shared", 8), found = this.barriers.get(at);
+    if (found === undefined) throw new Error(`there is no barrier at ${at} of shared memory`);
+    return found;
+  }
+
+  /** An mbarrier instruction. */
+  private onBarrier(t: Thread, name: readonly string[], operands: readonly string[]): void {
+    if (name[1] === "init") {
+      const { at } = this.place(t, operands[0], "shared", 8);
+      this.barriers.set(at, new PhaseBarrier(Number(operands[1])));
+    } else if (name[1] === "arrive") this.barrier(t, operands[1]).expect(Number(operands[2]));
+    else if (this.barrier(t, operands[1]).isOver(Number(this.read(t, operands[2])))) t.registers.set(operands[0], true);
+    else {
+      t.state = "polls";
+      return;
+    }
+    t.at++;
+  }
+
+  /** Starts a copy of a box: it is over when its barrier is waited for. */
+  private copyBox(t: Thread, [to, from, barrier]: readonly string[]): void {
+    const [, map, list] = /^\[(\S+), \{(.*)\}\]$/.exec(from)!;
+    const arg = this.launch.args[Number(this.read(t, map) as bigint >> PARAMETERS) - 1] as ProgramMap;
+    const source = this.launch.args[arg.slot] as Uint8Array, nbytes = boxBytes(arg);
+    const { view, at } = this.place(t, to, "shared", 16),
+      position = list.split(", ").map((x) => Number(this.read(t, x)));
+    if (at % 128 !== 0 || at + nbytes > view.byteLength) throw new Error(`a box at ${at} of shared memory`);
+    this.barrier(t, barrier).bring(nbytes, () => bringBox(arg, source, position, view, at));
+  }
+
   /** What goes on by itself; false for other instructions. */
   private starts(t: Thread, name: readonly string[], operands: readonly string[]): boolean {
     const isCopy = name[0] === "cp" && name[1] === "async", kind = name[0] === "wgmma" ? name[1] : undefined;
-    if (isCopy && name[2] === "commit_group") t.copies.commit();
+    if (isCopy && name[2] === "bulk") this.copyBox(t, operands);
+    else if (isCopy && name[2] === "commit_group") t.copies.commit();
     else if (isCopy && name[2] === "wait_group") { for (const fn of t.copies.take(Number(operands[0]))) fn(); }
     else if (isCopy) {
       const [to, from, size, some] = operands,
@@ -267,8 +355,11 @@ class Group {
   }
 
   private read(t: Thread, operand: string): Value {
-    const special = /^%(tid|ctaid)\.([xyz])$/.exec(operand);
-    if (special !== null) return (special[1] === "tid" ? t.id : t.group)["xyz".indexOf(special[2])];
+    const special = /^%(tid|ctaid|nctaid)\.([xyz])$/.exec(operand);
+    if (special !== null) {
+      const from = special[1] === "tid" ? t.id : special[1] === "ctaid" ? t.group : this.launch.groups;
+      return from["xyz".indexOf(special[2])];
+    }
     if (operand.startsWith("%")) {
       const known = t.registers.get(operand);
       if (known === undefined) throw new Error(`${operand} is read before it is written`);
@@ -279,6 +370,8 @@ class Group {
     if (/^-?(0x)?[0-9a-fA-F]+$/.test(operand)) {
       return operand.startsWith("-") ? -BigInt(operand.slice(1)) : BigInt(operand);
     }
+    const parameter = this.kernel.params.findIndex((p) => p.name === operand);
+    if (parameter >= 0) return BigInt(parameter + 1) << PARAMETERS;
     return BigInt(this.kernel.locals.indexOf(operand) + 1) << 30n; // 0 where shared memory begins
   }
 
@@ -315,6 +408,8 @@ class Group {
         case "bar":
           t.state = "waits";
           return void t.at++;
+        case "mbarrier":
+          return this.onBarrier(t, name, operands);
         case "shfl":
           return void (t.state = "exchanges");
         case "wgmma":
@@ -344,7 +439,7 @@ class Group {
         ? addressOf(slot)
         : type[0] === "f"
         ? Number(arg)
-        : held(integer(arg, type), type);
+        : held(integer(arg as Value, type), type);
       return void t.registers.set(to, value);
     }
     const into = to.startsWith("{") ? to.slice(1, -1).split(", ") : [to], size = Number(type.slice(1)) >> 3;
@@ -490,6 +585,7 @@ function writeAs(view: DataView, at: number, type: string, x: Value): void {
 /** Runs a kernel: what it writes is in the memory of its arguments. @throws {UnsupportedPtx} */
 export function interpret(text: string, launch: PtxLaunch): void {
   const kernel = parse(text), [x, y, z] = launch.groups;
+  checkFound(kernel);
   for (let i = 0; i < x * y * z; i++) {
     new Group(kernel, launch, [i % x, Math.floor(i / x) % y, Math.floor(i / (x * y))]).run();
   }

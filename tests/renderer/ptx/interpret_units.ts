@@ -1,13 +1,14 @@
 /**
- * What goes on by itself in a PTX kernel: copies to shared memory, and matrix units that read it. Both happen as late as they
+ * What goes on by itself in a PTX kernel: copies to shared memory, of boxes too, and matrix units that read it. All happen as late as they
  * may, when they are waited for: what is read before, or overwritten, is found by its values.
  *
- * Source: NVIDIA, "Parallel Thread Execution ISA", sections on cp.async and wgmma.
+ * Source: NVIDIA, "Parallel Thread Execution ISA", sections on cp.async, cp.async.bulk.tensor, mbarrier and wgmma.
  *
  * @module
  */
 import { bf16BitsToF32 } from "../../../src/dtype/convert.ts";
 import { f16Value } from "../../../src/dtype/float16.ts";
+import type { ProgramMap } from "../../../src/renderer/renderer.ts";
 
 /** Batches of what is under way: closed ones, then the open one. */
 export class Batches<T> {
@@ -21,6 +22,69 @@ export class Batches<T> {
   /** All but the latest `left` batches: they are no longer under way. */
   take(left: number): T[] {
     return this.list.splice(0, Math.max(0, this.list.length - 1 - left)).flat();
+  }
+}
+
+/** A barrier with phases, each of which is complete when so many threads have arrived and all bytes have come. */
+export class PhaseBarrier {
+  private phase = 0;
+  private left: number;
+  private expected = 0;
+  /** Copies on their way. */
+  private copies: { readonly nbytes: number; readonly run: () => void }[] = [];
+
+  constructor(private readonly count: number) {
+    this.left = count;
+  }
+  /** A thread arrives, and has so many bytes come. */
+  expect(nbytes: number): void {
+    if (--this.left < 0) throw new Error("more threads arrive at a barrier than it has been made for");
+    this.expected += nbytes;
+  }
+  /** A copy of so many bytes is under way. */
+  bring(nbytes: number, run: () => void): void {
+    this.copies.push({ nbytes, run });
+  }
+  /** Is the phase of this parity complete? Copies come in the last moment. */
+  isOver(parity: number): boolean {
+    if (this.phase !== parity) return true;
+    if (this.left > 0) return false;
+    const nbytes = this.copies.reduce((n, c) => n + c.nbytes, 0);
+    if (nbytes > this.expected) throw new Error(`${nbytes} bytes come to a barrier that expects ${this.expected}`);
+    if (nbytes < this.expected) return false;
+    for (const { run } of this.copies.splice(0)) run();
+    this.phase ^= 1;
+    this.left = this.count;
+    this.expected = 0;
+    return true;
+  }
+}
+
+/** Bytes of a box. */
+export function boxBytes({ map, dtype }: ProgramMap): number {
+  return map.box.reduce((n, k) => n * k, dtype.itemsize);
+}
+
+/** Copies the box at a position into rows of 128 swizzled bytes; what is outside is zero. */
+export function bringBox(
+  { map: { offset, sizes, strides, box }, dtype: { itemsize } }: ProgramMap,
+  source: Uint8Array,
+  position: readonly number[],
+  shared: DataView,
+  start: number,
+): void {
+  if (box[0] * itemsize !== 128) throw new Error(`rows of ${box[0] * itemsize} bytes in a box`);
+  const count = box.reduce((n, k) => n * k, 1);
+  for (let i = 0; i < count; i++) {
+    let left = i, from = offset, isInside = true;
+    box.forEach((n, d) => {
+      const x = position[d] + left % n;
+      left = Math.floor(left / n);
+      isInside &&= x >= 0 && x < sizes[d];
+      from += x * strides[d];
+    });
+    const at = start + i * itemsize, place = at ^ (at >> 3 & 0x70);
+    for (let b = 0; b < itemsize; b++) shared.setUint8(place + b, isInside ? source[from * itemsize + b] : 0);
   }
 }
 

@@ -49,14 +49,21 @@ function largest(outputs: Tensor[]): number {
   return Math.max(...sizes.filter((n) => !own.has(n)));
 }
 
+/** Which keys a query sees: the first one none. */
+function seen(device: string): Tensor {
+  const values = Array.from({ length: ROWS * KEYS }, (_, i) => i >= KEYS && i * 7 % 5 !== 3);
+  return new Tensor(values, { device }).reshape([ROWS, KEYS]);
+}
+
 const scores = (q: Tensor, k: Tensor): Tensor => q.dot(k.transpose(-2, -1), { dtype: "float32" }).mul(0.1);
 
 /** By name: a program, and the kernels of its gradients. */
 const PROGRAMS: Readonly<Record<string, readonly [program: Program, kernels: number]>> = {
-  "attention": [(q, k, v) => q.scaledDotProductAttention(k, v), 7],
-  "causal attention": [(q, k, v) => q.scaledDotProductAttention(k, v, undefined, { isCausal: true }), 7],
-  "attention written out": [(q, k, v) => q.matmul(k.transpose(-2, -1)).mul(0.2).softmax(-1).matmul(v), 7],
-  "capped scores": [(q, k, v) => q.matmul(k.transpose(-2, -1)).mul(0.2).tanh().mul(5).softmax(-1).matmul(v), 7],
+  "attention": [(q, k, v) => q.scaledDotProductAttention(k, v), 5],
+  "causal attention": [(q, k, v) => q.scaledDotProductAttention(k, v, undefined, { isCausal: true }), 5],
+  "attention with a mask": [(q, k, v) => q.scaledDotProductAttention(k, v, seen(q.device)), 5],
+  "attention written out": [(q, k, v) => q.matmul(k.transpose(-2, -1)).mul(0.2).softmax(-1).matmul(v), 5],
+  "capped scores": [(q, k, v) => q.matmul(k.transpose(-2, -1)).mul(0.2).tanh().mul(5).softmax(-1).matmul(v), 5],
   "sigmoids of scores": [(q, k, v) => q.matmul(k.transpose(-2, -1)).sigmoid().matmul(v), 3],
   "no softmax": [(q, k, v) => q.matmul(k.transpose(-2, -1)).mul(0.1).matmul(v), 3],
   "einsums": [(q, k, v) => Tensor.einsum("bij,bjk->bik", [Tensor.einsum("bqd,bkd->bqk", [q, k]).sigmoid(), v]), 3],

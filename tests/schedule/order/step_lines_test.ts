@@ -23,5 +23,6 @@ Deno.test("step lines: a kernel has all lines between what it makes and what it 
     return z.mul(2)
       .sqrt();
   });
-  assertEquals(lines.filter((step) => step.length > 1), [[0, 1, 2, 3, 4], [5, 6]]);
+  // memory that nobody computes is of no line
+  assertEquals(lines.filter((step) => step.length > 1), [[0, 1, 2, 3], [4, 5]]);
 });

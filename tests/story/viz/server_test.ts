@@ -1,6 +1,7 @@
 /** The server of VIZ: loopback, only for requests that name it; and VIZ on whole programs. */
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { DeviceError } from "../../../mod.ts";
+import { unpackData } from "../../../src/story/viz/page_data.ts";
 import { answer, serveViz } from "../../../src/story/viz/server.ts";
 import { FORMAT, parseVizData, VERSION, type VizData } from "../../../src/story/viz/viz_data.ts";
 import { runDeno } from "../../system/subprocess.ts";
@@ -13,7 +14,7 @@ function ask(path: string, host: string, method = "GET"): Promise<Response> {
 }
 
 async function unpacked(response: Response): Promise<unknown> {
-  return await new Response(response.body!.pipeThrough(new DecompressionStream("gzip"))).json();
+  return unpackData(await new Response(response.body!.pipeThrough(new DecompressionStream("gzip"))).json());
 }
 
 Deno.test("viz server: answers who names it, and nobody else", async () => {

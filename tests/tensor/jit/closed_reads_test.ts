@@ -1,6 +1,6 @@
 /** Functions under jit whose variables are given other tensors: followed while they are, captured when that has ended. */
 import { assertEquals } from "@std/assert";
-import { Device, jit, nn, Tensor } from "../../../mod.ts";
+import { Device, jit, nn, Tensor, Variable } from "../../../mod.ts";
 import { settleMemory } from "../../../src/device/pressure.ts";
 
 for (const name of ["JS", "WASM"]) await Device.open(name);
@@ -122,4 +122,14 @@ Deno.test("jit closes over: gradients, losses and other models are no variables 
     assertEquals(await other.grad!.tolist(), [2 * i]);
   }
   assertEquals([await w.tolist(), step.stats.captures, step.stats.replays], [[-2, 2], 1, 4]);
+});
+
+Deno.test("jit closes over: a size among the arguments is none of them, though the first call makes what it closes over", async () => {
+  const n = new Variable("n", 1, 5), x = Tensor.arange(5).float().contiguous().realize();
+  let weight: Tensor | undefined;
+  const f = jit((x: Tensor, n: Tensor) => x.shrink([[0, n]]).mul(weight ??= Tensor.full([1], 3).contiguous()).sum());
+  const seen: unknown[] = [];
+  for (const size of [2, 3, 4, 5]) seen.push(await f(x, n.bind(size)).item());
+  assertEquals(seen, [3, 9, 18, 30]);
+  assertEquals([f.stats.eager, f.stats.captures, f.stats.replays], [1, 1, 2]);
 });

@@ -62,6 +62,13 @@ const errors: readonly [string, () => unknown, new (...args: never[]) => Error, 
     "options came twice; give them as one object",
   ],
   ["weights", () => t([2, 3]).nllLoss(labels([1, 2]), t([2])), ShapeError, "it must be [3]"],
+  // as PyTorch's
+  ...[0, -1].map((margin): (typeof errors)[number] => [
+    `margin ${margin}`,
+    () => t([2, 3]).tripletMarginLoss(t([2, 3]), t([2, 3]), { margin }),
+    ArgumentError,
+    `Cannot tripletMarginLoss: margin must be above 0, not ${margin}`,
+  ]),
 ];
 for (const [name, run, kind, text] of errors) {
   Deno.test(`loss error: ${name}`, () => void assertThrows(run, kind as new () => Error, text));

@@ -170,6 +170,47 @@ Deno.test("random: multinomial draws what has weight", () => {
   assertEquals([...apart].sort(), [0, 1, 2, 3]);
 });
 
+Deno.test("random: bernoulli draws 1 as often as it is told, at each place, with a gradient of 0", () => {
+  const shares = new Tensor([0, 0.25, 0.5, 1], { requiresGrad: true }), drawn = shares.expand([4000, 4]).bernoulli();
+  const [none, quarter, half, all] = valueOf(drawn.mean(0)) as number[];
+  assertEquals([none, all], [0, 1]);
+  assertAlmostEquals(quarter, 0.25, 0.03);
+  assertAlmostEquals(half, 0.5, 0.03);
+  drawn.sum().backward();
+  assertEquals(valueOf(shares.grad!), [0, 0, 0, 0]);
+  const whole = Tensor.zeros([2000], { dtype: "int64" }).bernoulli(0.75), mean = whole.sum();
+  assertEquals(whole.dtype, dtypes.int64);
+  assertAlmostEquals(Number(valueOf(mean)) / 2000, 0.75, 0.04);
+});
+
+Deno.test("random: gumbelSoftmax draws categories as softmax says, by each axis", () => {
+  const logits = new Tensor([0, 1, 2]), want = valueOf(logits.softmax()) as number[];
+  for (const dim of [0, 1]) {
+    const many = dim === 1 ? logits.expand([6000, 3]) : logits.unsqueeze(1).expand([3, 6000]);
+    const drawn = many.gumbelSoftmax(dim, { hard: true });
+    assertEquals([...new Set(evaluateTensor(drawn.sum(dim)).data)], [1]);
+    const shares = valueOf(drawn.mean(1 - dim)) as number[];
+    shares.forEach((share, k) => assertAlmostEquals(share, want[k], 0.03));
+  }
+});
+
+Deno.test("random: gumbelSoftmax is relaxed by its temperature, and hard draws have the gradient of relaxed ones", () => {
+  const made = (tau: number, hard: boolean) => {
+    Tensor.manualSeed(11);
+    const logits = new Tensor([0.5, -1, 2], { requiresGrad: true }), y = logits.gumbelSoftmax(0, { tau, hard });
+    y.mul(new Tensor([1, -2, 3])).sum().backward();
+    return { y: valueOf(y) as number[], grad: valueOf(logits.grad!) as number[] };
+  };
+  const soft = made(0.7, false), hard = made(0.7, true), sharp = made(0.01, false);
+  assertAlmostEquals(soft.y.reduce((a, b) => a + b), 1, 1e-6);
+  assertEquals(hard.y.indexOf(Math.max(...hard.y)), soft.y.indexOf(Math.max(...soft.y)));
+  hard.grad.forEach((g, k) => assertAlmostEquals(g, soft.grad[k], 1e-6));
+  // y (g - sum(g y)) / tau, of softmax
+  const g = [1, -2, 3], sum = soft.y.reduce((a, y, k) => a + y * g[k], 0);
+  soft.grad.forEach((got, k) => assertAlmostEquals(got, soft.y[k] * (g[k] - sum) / 0.7, 1e-5));
+  assertAlmostEquals(Math.max(...sharp.y), 1, 1e-3);
+});
+
 Deno.test("random: dropout keeps the mean, and draws anew", () => {
   const x = Tensor.ones([2000]);
   const [a, b] = Tensor.train(() => [x.dropout(0.25), x.dropout(0.25)]);

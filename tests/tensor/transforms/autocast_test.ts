@@ -20,6 +20,7 @@ const OPS: Readonly<Record<"low" | "both" | "cuda" | "same", Readonly<Record<str
   low: {
     matmul: (d) => m(d).matmul(m(d)),
     mm: (d) => m(d).mm(m(d)),
+    vecdot: (d) => m(d).vecdot(m(d)),
     bmm: (d) => b(d).bmm(b(d)),
     linear: (d) => m(d).linear(m(d), v(d)),
     addmm: (d) => m(d).addmm(m(d), m(d)),
@@ -47,6 +48,7 @@ const OPS: Readonly<Record<"low" | "both" | "cuda" | "same", Readonly<Record<str
     binaryCrossentropyLogits: (d) => m(d).binaryCrossentropyLogits(m(d)),
     klDiv: (d) => m(d).klDiv(m(d)),
     cdist: (d) => m(d).cdist(m(d)),
+    multilabelMarginLoss: (d) => m(d).multilabelMarginLoss(new Tensor([[0, -1], [1, 0]])),
     tripletMarginLoss: (d) => m(d).tripletMarginLoss(m(d), m(d)),
     poissonNllLoss: (d) => m(d).poissonNllLoss(m(d)),
     gridSample: (d) => img(d).gridSample(Tensor.zeros([1, 2, 2, 2], { dtype: d })),

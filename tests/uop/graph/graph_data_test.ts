@@ -9,6 +9,7 @@ import {
   AxisKind,
   Int64,
   LocalArg,
+  OwnArg,
   PairsArg,
   ParamArg,
   RangeArg,
@@ -17,6 +18,7 @@ import {
   SkewArg,
   StageArg,
   Storage,
+  TensorMapArg,
   VariableArg,
   WindowArg,
 } from "../../../src/uop/core/args.ts";
@@ -111,6 +113,8 @@ class Draw extends Random {
       () => new ParamArg(n(), n()),
       () => new RangeArg(n(), this.pick(Object.values(AxisKind)), n(3)),
       () => new AccArg(n()),
+      () => new OwnArg(n(), this.pick(["JS", "WASM:1"])),
+      () => new TensorMapArg(n(), this.numbers(), this.numbers(), this.numbers()),
       () => new LocalArg(n(), n(), this.pick(["thread", "shared"])),
       () =>
         new StageArg(n(), this.pick(["thread", "shared", "undecided", "phase"]), n(), n(4), this.pick([false, true])),

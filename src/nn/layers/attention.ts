@@ -3,11 +3,11 @@
  *
  * @module
  */
-import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
-import { checkInteger, checkOptions } from "../helpers/options.ts";
-import { checkTensor } from "../tensor/handle/base.ts";
-import { Tensor } from "../tensor/tensor.ts";
-import { uniformWeight } from "./init.ts";
+import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
+import { checkInteger, checkOptions } from "../../helpers/options.ts";
+import { checkTensor } from "../../tensor/handle/base.ts";
+import { Tensor } from "../../tensor/tensor.ts";
+import { xavierUniform } from "./init.ts";
 import { Linear } from "./linear.ts";
 
 /** Options of {@linkcode MultiHeadAttention}. */
@@ -35,11 +35,6 @@ export interface AttentionCallOptions {
   readonly needWeights?: boolean;
   /** Whether the weights returned are the mean of all heads'; true unless given. */
   readonly averageAttnWeights?: boolean;
-}
-
-/** Xavier's uniform bound (Glorot and Bengio, 2010). */
-function xavier(rows: number, columns: number): Tensor {
-  return uniformWeight([rows, columns], Math.sqrt(6 / (rows + columns)));
 }
 
 /** A mask as something to add to scores: what is true there becomes minus infinity. */
@@ -86,10 +81,10 @@ export class MultiHeadAttention {
     }
     this.batchFirst = options.batchFirst ?? false;
     const same = kdim === embedDim && vdim === embedDim, bias = options.bias ?? true;
-    this.inProjWeight = same ? xavier(3 * embedDim, embedDim) : undefined;
-    this.qProjWeight = same ? undefined : xavier(embedDim, embedDim);
-    this.kProjWeight = same ? undefined : xavier(embedDim, kdim);
-    this.vProjWeight = same ? undefined : xavier(embedDim, vdim);
+    this.inProjWeight = same ? xavierUniform([3 * embedDim, embedDim]) : undefined;
+    this.qProjWeight = same ? undefined : xavierUniform([embedDim, embedDim]);
+    this.kProjWeight = same ? undefined : xavierUniform([embedDim, kdim]);
+    this.vProjWeight = same ? undefined : xavierUniform([embedDim, vdim]);
     this.inProjBias = bias ? Tensor.zeros([3 * embedDim], { requiresGrad: true }) : undefined;
     this.outProj = new Linear(embedDim, embedDim, { bias });
     if (bias) this.outProj.bias = Tensor.zeros([embedDim], { requiresGrad: true });

@@ -4,25 +4,14 @@
  *
  * @module
  */
-import { ArgumentError } from "../helpers/errors.ts";
-import { rangeOf } from "../helpers/math.ts";
-import { describe } from "../helpers/options.ts";
-import { resolveAxis } from "../tensor/handle/axes.ts";
-import { Tensor } from "../tensor/tensor.ts";
+import { ArgumentError } from "../../helpers/errors.ts";
+import { rangeOf } from "../../helpers/math.ts";
+import { resolveAxis } from "../../tensor/handle/axes.ts";
+import { Tensor } from "../../tensor/tensor.ts";
+import { computed, type Fields, fieldsOf, ownCopy, restored, weightOf } from "./computed_weight.ts";
 
 /** What {@linkcode weightNorm} adds to a layer: lengths, `[n, 1, ...]` of n along `dim`, and directions, of the weight's shape. */
 export type WeightNormed<T, N extends string> = T & { readonly [K in `${N}G` | `${N}V`]: Tensor };
-
-/** Fields of a layer by name. */
-type Fields = Record<string, unknown>;
-
-/** @throws {ArgumentError} */
-function fieldsOf(action: string, layer: unknown, name: unknown): Fields {
-  if (typeof layer === "object" && layer !== null && typeof name === "string") return layer as Fields;
-  throw new ArgumentError(action, {
-    reason: `it takes a layer and the name of its weight, not ${describe(layer)} and ${describe(name)}`,
-  });
-}
 
 /**
  * Makes the weight `name` of a layer lengths times directions, as PyTorch's `nn.utils.weight_norm`: the parameters are then
@@ -30,7 +19,7 @@ function fieldsOf(action: string, layer: unknown, name: unknown): Fields {
  * layer, whose `weight` is computed wherever it is read. Make the optimizer afterwards.
  *
  * ```ts
- * import { nn, state, Tensor } from "../../mod.ts";
+ * import { nn, state, Tensor } from "../../../mod.ts";
  * const layer = nn.utils.weightNorm(new nn.Linear(3, 2));
  * console.log(Object.keys(state.getStateDict(layer)), layer.weightG.shape); // ["bias", "weightG", "weightV"] [2, 1]
  * console.log(layer.call(Tensor.ones([4, 3])).shape); // [4, 2]
@@ -47,27 +36,15 @@ export function weightNorm<T extends object, N extends string = "weight">(
   if (fields[v] instanceof Tensor) {
     throw new ArgumentError(action, { reason: `${name} of the layer is normed already` });
   }
-  const weight = fields[name];
-  if (!(weight instanceof Tensor)) {
-    throw new ArgumentError(action, { reason: `the layer has no tensor ${name}, but ${describe(weight)}` });
-  }
+  const weight = weightOf(action, fields, name);
   const axis = dim === null ? undefined : resolveAxis(action, dim, weight.shape);
   const others = rangeOf(weight.ndim).filter((i) => i !== axis);
   // of a vector each element is its own direction
   const lengths = (t: Tensor): Tensor => others.length === 0 ? t.abs() : t.vectorNorm({ dim: others, keepdim: true });
-  const made = (t: Tensor): Tensor => {
-    const own = t.detach().clone().realize();
-    own.requiresGrad = weight.requiresGrad ?? true;
-    return own;
-  };
-  Object.assign(fields, { [g]: made(lengths(weight)), [v]: made(weight) });
-  Object.defineProperty(fields, name, {
-    configurable: true,
-    enumerable: false,
-    get(this: Fields): Tensor {
-      const direction = this[v] as Tensor;
-      return direction.mul((this[g] as Tensor).div(lengths(direction)));
-    },
+  Object.assign(fields, { [g]: ownCopy(lengths(weight), weight), [v]: ownCopy(weight) });
+  computed(fields, name, (own: Fields) => {
+    const direction = own[v] as Tensor;
+    return direction.mul((own[g] as Tensor).div(lengths(direction)));
   });
   return layer as WeightNormed<T, N>;
 }
@@ -76,7 +53,7 @@ export function weightNorm<T extends object, N extends string = "weight">(
  * Undoes {@linkcode weightNorm}: the weight is a parameter again, with the value that it has.
  *
  * ```ts
- * import { nn, state } from "../../mod.ts";
+ * import { nn, state } from "../../../mod.ts";
  * const layer = nn.utils.removeWeightNorm(nn.utils.weightNorm(new nn.Linear(3, 2)));
  * console.log(Object.keys(state.getStateDict(layer)).sort()); // ["bias", "weight"]
  * ```
@@ -88,10 +65,6 @@ export function removeWeightNorm<T extends object>(layer: T, name = "weight"): T
   if (!(v instanceof Tensor) || !(fields[`${name}G`] instanceof Tensor)) {
     throw new ArgumentError(action, { reason: `${name} of the layer is not normed` });
   }
-  const weight = (fields[name] as Tensor).detach().clone().realize();
-  weight.requiresGrad = v.requiresGrad ?? true;
-  delete fields[`${name}G`];
-  delete fields[`${name}V`];
-  Object.defineProperty(fields, name, { value: weight, configurable: true, enumerable: true, writable: true });
+  restored(fields, name, `${name}V`, [`${name}G`, `${name}V`]);
   return layer;
 }

@@ -4,10 +4,10 @@
  *
  * @module
  */
-import { ArgumentError } from "../helpers/errors.ts";
-import { checkInteger, checkOptions, describe } from "../helpers/options.ts";
-import { checkTensor } from "../tensor/handle/base.ts";
-import type { Tensor } from "../tensor/tensor.ts";
+import { ArgumentError } from "../../helpers/errors.ts";
+import { checkInteger, checkOptions, describe } from "../../helpers/options.ts";
+import { checkTensor } from "../../tensor/handle/base.ts";
+import type { Tensor } from "../../tensor/tensor.ts";
 import { MultiHeadAttention } from "./attention.ts";
 import { Dropout } from "./dropout.ts";
 import { Linear } from "./linear.ts";
@@ -42,6 +42,16 @@ export interface SequenceMasks {
   readonly isCausal?: boolean;
 }
 
+/** The options of a block, without `others`, which a caller has beside them. @throws {ArgumentError} for unknown ones */
+export function checkLayerOptions(
+  what: string,
+  options: TransformerLayerOptions,
+  others: readonly string[] = [],
+): TransformerLayerOptions {
+  const given = checkOptions(what, options, [...OPTIONS, ...others]);
+  return Object.fromEntries(Object.entries(given).filter(([name]) => !others.includes(name)));
+}
+
 /** What encoder and decoder share: attention of a sequence to itself, and the network behind it. */
 abstract class Block {
   selfAttn: MultiHeadAttention;
@@ -55,7 +65,7 @@ abstract class Block {
   protected readonly activation: (x: Tensor) => Tensor;
 
   protected constructor(what: string, dModel: number, numHeads: number, options: TransformerLayerOptions) {
-    checkOptions(what, options, OPTIONS);
+    checkLayerOptions(what, options);
     const { activation = "relu", dropout = 0.1, bias = true } = options;
     const width = checkInteger(what, "dimFeedforward", options.dimFeedforward ?? 2048, 1);
     if (typeof activation !== "function" && activation !== "relu" && activation !== "gelu") {

@@ -3,11 +3,11 @@
  *
  * @module
  */
-import { ArgumentError } from "../helpers/errors.ts";
-import { prod } from "../helpers/math.ts";
-import { checkInteger, checkOptions } from "../helpers/options.ts";
-import { checkTensor } from "../tensor/handle/base.ts";
-import type { Tensor } from "../tensor/tensor.ts";
+import { ArgumentError } from "../../helpers/errors.ts";
+import { prod } from "../../helpers/math.ts";
+import { checkInteger, checkOptions } from "../../helpers/options.ts";
+import { checkTensor } from "../../tensor/handle/base.ts";
+import type { Tensor } from "../../tensor/tensor.ts";
 import { sizesOf, uniformWeight } from "./init.ts";
 
 /** Options of {@linkcode Conv2d}. */
@@ -112,7 +112,7 @@ abstract class Convolution {
  * `[N, inChannels, H, W]` to `[N, outChannels, H', W']`. Weight `[outChannels, inChannels / groups, ...kernelSize]`.
  *
  * ```ts
- * import { nn, Tensor } from "../../mod.ts";
+ * import { nn, Tensor } from "../../../mod.ts";
  * new nn.Conv2d(1, 8, 3, { padding: 1 }).call(Tensor.zeros([2, 1, 28, 28])).shape; // [2, 8, 28, 28]
  * ```
  */

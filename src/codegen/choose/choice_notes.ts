@@ -1,6 +1,6 @@
 /**
- * Why no matrix unit computes a product of matrices: what is told of a kernel where units are there and stay unused. In: the
- * kernel before opts and the units of the device; out: a sentence.
+ * What notes tell of a choice: the plans that were weighed beside it, and why no matrix unit computes a product of matrices
+ * where the device has units. In: the kernel before opts; out: sentences.
  *
  * @module
  */
@@ -11,8 +11,20 @@ import { productOf } from "../../uop/algebra/product_chain.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { dependsOn, sizeOf } from "../../uop/core/ranges.ts";
 import { toposort, type UOp } from "../../uop/core/uop.ts";
+import { note } from "../../uop/rewrite/record.ts";
 import type { Kernel } from "../opt/kernel.ts";
+import { type Opt, optsText } from "../opt/opt.ts";
 import { isAllowed } from "./tile_candidates.ts";
+
+/** Plans that notes tell beside the chosen one. */
+export const TOLD = 3;
+
+/** Notes the plans that were weighed beside the chosen one, with what each takes by the model. */
+export function tellOthers(ast: UOp, others: readonly (readonly [cost: number, opts: readonly Opt[]])[]): void {
+  if (others.length === 0) return;
+  const texts = others.map(([cost, opts]) => `${cost.toPrecision(3)} ${optsText(opts) || "loops as they are"}`);
+  note("analysis", ast, `beside it, by the model: ${texts.join("; ")}`, { least: others[0][0] });
+}
 
 /** The dtype that a factor has in memory. */
 function memoryDType(u: UOp): DType {

@@ -4,10 +4,10 @@
  *
  * @module
  */
-import { ArgumentError, ShapeError } from "../helpers/errors.ts";
-import { checkChoice, checkInteger, checkOptions, describeList } from "../helpers/options.ts";
-import { checkTensor } from "../tensor/handle/base.ts";
-import { Tensor } from "../tensor/tensor.ts";
+import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
+import { checkChoice, checkInteger, checkOptions, describeList } from "../../helpers/options.ts";
+import { checkTensor } from "../../tensor/handle/base.ts";
+import { Tensor } from "../../tensor/tensor.ts";
 import { uniformWeight } from "./init.ts";
 
 /** Options of recurrent cells. */

@@ -3,13 +3,13 @@
  *
  * @module
  */
-import { dtypes } from "../dtype/dtype.ts";
-import { ArgumentError, DTypeError } from "../helpers/errors.ts";
-import { checkInteger, checkOptions } from "../helpers/options.ts";
-import { checkTensor } from "../tensor/handle/base.ts";
-import { lookUp, sorts } from "../tensor/nodes/segments.ts";
-import { dividingMesh } from "../tensor/shard.ts";
-import { Tensor } from "../tensor/tensor.ts";
+import { dtypes } from "../../dtype/dtype.ts";
+import { ArgumentError, DTypeError } from "../../helpers/errors.ts";
+import { checkInteger, checkOptions } from "../../helpers/options.ts";
+import { checkTensor } from "../../tensor/handle/base.ts";
+import { lookUp, sorts } from "../../tensor/nodes/segments.ts";
+import { dividingMesh } from "../../tensor/shard.ts";
+import { Tensor } from "../../tensor/tensor.ts";
 
 /** Options of {@linkcode Embedding}. */
 export interface EmbeddingOptions {

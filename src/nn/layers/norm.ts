@@ -4,13 +4,13 @@
  *
  * @module
  */
-import { dtypes } from "../dtype/dtype.ts";
-import { promote } from "../dtype/promotion.ts";
-import { ArgumentError, ShapeError } from "../helpers/errors.ts";
-import { prod, sameArray } from "../helpers/math.ts";
-import { checkInteger, checkOptions } from "../helpers/options.ts";
-import { checkTensor } from "../tensor/handle/base.ts";
-import { Tensor } from "../tensor/tensor.ts";
+import { dtypes } from "../../dtype/dtype.ts";
+import { promote } from "../../dtype/promotion.ts";
+import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
+import { prod, sameArray } from "../../helpers/math.ts";
+import { checkInteger, checkOptions } from "../../helpers/options.ts";
+import { checkTensor } from "../../tensor/handle/base.ts";
+import { Tensor } from "../../tensor/tensor.ts";
 import { sizesOf } from "./init.ts";
 
 function ones(shape: number[]): Tensor {

@@ -3,11 +3,11 @@
  *
  * @module
  */
-import { ArgumentError } from "../helpers/errors.ts";
-import { checkNumber } from "../helpers/options.ts";
-import { checkTensor } from "../tensor/handle/base.ts";
-import { SELU_ALPHA, SELU_GAMMA } from "../tensor/ops/activation.ts";
-import { Tensor } from "../tensor/tensor.ts";
+import { ArgumentError } from "../../helpers/errors.ts";
+import { checkNumber } from "../../helpers/options.ts";
+import { checkTensor } from "../../tensor/handle/base.ts";
+import { SELU_ALPHA, SELU_GAMMA } from "../../tensor/ops/activation.ts";
+import { Tensor } from "../../tensor/tensor.ts";
 
 /** Zeroes each element with probability `p` inside `Tensor.train`, and scales the rest by 1 / (1 - p). */
 export class Dropout {

@@ -4,10 +4,10 @@
  *
  * @module
  */
-import { ArgumentError, ShapeError } from "../helpers/errors.ts";
-import { checkBoolean, checkInteger, checkOptions } from "../helpers/options.ts";
-import { checkTensor } from "../tensor/handle/base.ts";
-import { Tensor } from "../tensor/tensor.ts";
+import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
+import { checkBoolean, checkInteger, checkOptions } from "../../helpers/options.ts";
+import { checkTensor } from "../../tensor/handle/base.ts";
+import { Tensor } from "../../tensor/tensor.ts";
 import {
   type CellRule,
   type CellWeights,
@@ -154,7 +154,7 @@ abstract class Recurrent {
  * A long short-term memory (Hochreiter and Schmidhuber, 1997) over sequences, as PyTorch's.
  *
  * ```ts
- * import { nn, Tensor } from "../../mod.ts";
+ * import { nn, Tensor } from "../../../mod.ts";
  * const lstm = new nn.LSTM(8, 16, { numLayers: 2, bidirectional: true, batchFirst: true });
  * const [output, [h, c]] = lstm.call(Tensor.zeros([3, 5, 8]));
  * console.log(output.shape, h.shape, c.shape); // [3, 5, 32] [4, 3, 16] [4, 3, 16]

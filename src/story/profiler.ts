@@ -1,0 +1,341 @@
+/**
+ * What a profile is made of, collected while a program runs. In: spans as they are told. Out: the same as objects, when they
+ * are asked for. Until then each is a few numbers behind those of the one before, so that a launch costs little: no object is
+ * made that lives on, and nothing is looked at twice.
+ *
+ * @module
+ */
+import { getDevice, openDevices } from "../device/device.ts";
+import type { ThreadCounts, ThreadTimes } from "../device/program.ts";
+import type { CompiledKernel, ExecItem } from "../engine/front/runners.ts";
+import { listen, type Span, type SpanKind, type SpanListener } from "../helpers/spans.ts";
+import { lineText } from "../helpers/stack.ts";
+import type { LinearProgram } from "../renderer/renderer.ts";
+import type { Work } from "../uop/core/recording.ts";
+
+/** A kernel in a profile. */
+export interface ProfiledKernel {
+  /** Its name: its kind and the sizes of its loops. */
+  readonly name: string;
+  /** Where it ran. */
+  readonly device: string;
+  /** How often. */
+  launches: number;
+  /** Milliseconds of all launches: by the device's clock where it has one. */
+  timeMs: number;
+  /** Arithmetic operations of all launches. */
+  flops: number;
+  /** Bytes that all launches touched. */
+  bytes: number;
+  /** The line of the program that computes with it, where known. */
+  line: string | undefined;
+  /** What the threads of all launches counted, where that was asked for and the system counts: CLANG on Linux. */
+  counts?: ThreadCounts;
+}
+
+/** A span of a profile: it holds no graph and no buffer. */
+export interface ProfiledSpan {
+  readonly kind: SpanKind;
+  readonly name: string;
+  readonly startMs: number;
+  readonly endMs: number;
+  readonly device: string | undefined;
+  readonly kernel: ProfiledKernel | undefined;
+  /** Numbers of the arrows that lead from it, or to it. */
+  flows: readonly number[];
+  readonly isQueued: boolean;
+}
+
+/** A part of a launch that a thread ran. */
+export interface ThreadPart {
+  readonly kernel: ProfiledKernel;
+  readonly thread: number;
+  readonly core: number;
+  readonly startMs: number;
+  readonly endMs: number;
+  readonly counts: ThreadCounts | undefined;
+}
+
+/** What a profile is made of. */
+export interface Collected {
+  readonly startMs: number;
+  readonly endMs: number;
+  /** In the order in which they ended. */
+  readonly spans: readonly ProfiledSpan[];
+  readonly kernels: readonly ProfiledKernel[];
+  /** Bytes in use on each device, when they changed. */
+  readonly samples: ReadonlyMap<string, readonly (readonly [ms: number, bytes: number])[]>;
+  readonly parts: readonly ThreadPart[];
+  /** What cannot be counted here, and why. */
+  readonly uncounted: string | undefined;
+  /** Spans that came when there was no room for more. */
+  readonly dropped: number;
+}
+
+/** Whether a device does what a span is of. */
+export function isWork(kind: SpanKind): boolean {
+  return kind === "launch" || kind === "copy" || kind === "collective";
+}
+
+/** Spans that are kept; of a longer program the beginning. */
+const MAX_SPANS = 1_000_000;
+/** Numbers of a piece of the log. */
+const PIECE = 1 << 15;
+
+/** What a record is, by its first number. */
+const SPAN = 0, LAUNCHES = 1, MEMORY = 2;
+/** Numbers of a record: of a span, of memory, and of launches before the end of each. */
+const SPAN_SIZE = 9, MEMORY_SIZE = 4, LAUNCHES_HEAD = 5;
+
+/** Records one behind the other, in pieces: what was written is never moved. */
+class Log {
+  private readonly full: Float64Array<ArrayBuffer>[] = [];
+  /** Where is written now. */
+  piece: Float64Array<ArrayBuffer> = new Float64Array(PIECE);
+  private end = 0;
+
+  /** Where in `piece` a record of so many numbers goes. */
+  reserve(size: number): number {
+    if (this.end + size > this.piece.length) {
+      this.full.push(this.piece.subarray(0, this.end));
+      this.piece = new Float64Array(Math.max(PIECE, size));
+      this.end = 0;
+    }
+    const at = this.end;
+    this.end += size;
+    return at;
+  }
+  /** All that was written. */
+  pieces(): Float64Array[] {
+    return [...this.full, this.piece.subarray(0, this.end)];
+  }
+}
+
+/** Texts by number. */
+class Texts {
+  private readonly numbers = new Map<string, number>();
+  readonly list: string[] = [];
+
+  number(text: string): number {
+    let at = this.numbers.get(text);
+    if (at === undefined) this.numbers.set(text, at = this.list.push(text) - 1);
+    return at;
+  }
+}
+
+/** Collects while it listens. */
+export class Profiler {
+  private readonly log = new Log();
+  private count = 0;
+  private dropped = 0;
+  /** Names of spans, their kinds and devices. */
+  private readonly texts = new Texts();
+  private readonly kernels: ProfiledKernel[] = [];
+  private readonly kernelOf = new Map<LinearProgram, number>();
+  /** Kernels that were launched together, by number. */
+  private readonly lists: (readonly number[])[] = [];
+  /** Of steps that run again and again. */
+  private readonly listOf = new WeakMap<readonly unknown[], number>();
+  private readonly stopListening: () => void;
+  private readonly startMs: number = performance.now();
+  private opened = openDevices();
+  /** Bytes that were in use last, by the text of the device. */
+  private readonly used: number[] = [];
+  /** Of schedules the arrow to where they run. */
+  private readonly flowOf = new WeakMap<object, number>();
+  private flows = 0;
+  /** What the device tells later of launches. */
+  private readonly later: Promise<unknown>[] = [];
+  private readonly watched = new Map<string, ThreadTimes>();
+  private uncounted: string | undefined;
+  private isStopped = false;
+
+  /** Begins to listen. @param counts whether counters of the processor are read, too */
+  constructor(private readonly counts: boolean = false) {
+    const listener: SpanListener = (span) => this.hear(span);
+    listener.launches = (items, startMs, ends) => this.hearLaunches(items as readonly ExecItem[], startMs, ends);
+    for (const { name } of this.opened) this.threadsOf(name);
+    this.stopListening = listen(listener);
+  }
+
+  /** Ends it. */
+  stop(): void {
+    if (this.isStopped) return;
+    this.isStopped = true;
+    this.stopListening();
+    for (const threads of this.watched.values()) threads.stop();
+  }
+
+  /** Settles when devices have told of all launches, when they ran. */
+  async settled(): Promise<void> {
+    await Promise.allSettled(this.later);
+  }
+
+  /** The threads of a device, watched from now on. */
+  private threadsOf(device: string): ThreadTimes | undefined {
+    let threads = this.watched.get(device);
+    if (threads === undefined && (threads = getDevice(device).threadTimes) !== undefined) {
+      this.watched.set(device, threads);
+      threads.start(this.counts);
+      if (this.counts) this.uncounted = threads.uncounted();
+    }
+    return threads;
+  }
+
+  private hearLaunches(items: readonly ExecItem[], startMs: number, ends: Float64Array): void {
+    const n = items.length;
+    if (this.count + n > MAX_SPANS) return void (this.dropped += n);
+    this.count += n;
+    let list = this.listOf.get(items);
+    if (list === undefined) {
+      this.listOf.set(items, list = this.lists.push(items.map((item) => this.kernel(item))) - 1);
+    }
+    const rows = this.threadsOf(this.kernels[this.lists[list][0]].device)?.take(), length = rows?.length ?? 0;
+    let at = this.log.reserve(LAUNCHES_HEAD + n + length);
+    const { piece } = this.log;
+    piece[at++] = LAUNCHES;
+    piece[at++] = list;
+    piece[at++] = startMs;
+    piece[at++] = n;
+    piece[at++] = length;
+    for (let i = 0; i < n; i++) piece[at++] = ends[i];
+    if (rows !== undefined) piece.set(rows, at);
+  }
+
+  private hear({ kind, name, startMs, endMs, device, deviceMs, isQueued, later, subject }: Span): void {
+    if (this.count >= MAX_SPANS) return void this.dropped++;
+    this.count++;
+    const isLaunch = kind === "launch", { texts } = this;
+    let flow = 0;
+    if (kind === "compile") this.threadsOf(device!); // before the first of its kernels runs
+    if (kind === "compile" || kind === "copy") this.opened = openDevices();
+    if (kind === "schedule" && subject !== undefined) this.flowOf.set(subject as object, flow = ++this.flows);
+    else if (kind === "run") flow = this.flowOf.get(subject as object) ?? 0;
+    if (!isLaunch && kind !== "pass") this.sample(endMs); // these take no memory
+    const where = kind === "pass" ? (subject as Work | undefined)?.device || undefined : device;
+    const at = this.log.reserve(SPAN_SIZE), { piece } = this.log;
+    piece[at] = SPAN;
+    piece[at + 1] = texts.number(kind);
+    piece[at + 2] = texts.number(name);
+    piece[at + 3] = where === undefined ? -1 : texts.number(where);
+    piece[at + 4] = isLaunch ? this.kernel(subject as ExecItem) : -1;
+    // the host waits for the device: its own time ends when the host goes on
+    piece[at + 5] = deviceMs !== undefined && isWork(kind) ? Math.max(startMs, endMs - deviceMs) : startMs;
+    piece[at + 6] = endMs;
+    piece[at + 7] = isQueued === true ? 1 : 0;
+    piece[at + 8] = flow;
+    if (later === undefined) return;
+    this.later.push(
+      later.then(([startMs, endMs]) => piece.set([startMs, endMs, 0], at + 5), () => {}), // lost: it stays queued
+    );
+  }
+
+  /** Notes how many bytes are in use, where that has changed. */
+  private sample(ms: number): void {
+    for (const { name, allocator } of this.opened) {
+      const device = this.texts.number(name), { used } = allocator;
+      if (this.used[device] === used) continue;
+      this.used[device] = used;
+      const at = this.log.reserve(MEMORY_SIZE), { piece } = this.log;
+      piece[at] = MEMORY;
+      piece[at + 1] = device;
+      piece[at + 2] = ms;
+      piece[at + 3] = used;
+    }
+  }
+
+  /** The number of a kernel. */
+  private kernel(item: ExecItem): number {
+    const { device, program: { linear } } = item.runner as CompiledKernel;
+    let at = this.kernelOf.get(linear);
+    if (at === undefined) {
+      const { line } = item, { name, flops, bytes } = linear, text = line === undefined ? undefined : lineText(line);
+      at = this.kernels.push({ name, device, launches: 0, timeMs: 0, flops, bytes, line: text }) - 1;
+      this.kernelOf.set(linear, at);
+    }
+    return at;
+  }
+
+  /** What was collected. */
+  collected(): Collected {
+    const { startMs, dropped, uncounted, lists } = this, { list: texts } = this.texts, endMs = performance.now();
+    const kernels = this.kernels.map((k) => ({ ...k })), samples = new Map<string, [number, number][]>();
+    const spans: ProfiledSpan[] = [], parts: ThreadPart[] = [];
+    let { flows } = this, pending = 0; // from there on launches and copies are in no run yet
+    const arrows = (own: number): number[] => {
+      const out = own === 0 ? [] : [own], seen = new Set<string>();
+      for (const span of spans.slice(pending)) {
+        if (!isWork(span.kind) || seen.has(span.device!)) continue;
+        seen.add(span.device!);
+        span.flows = [++flows];
+        out.push(flows);
+      }
+      pending = spans.length;
+      return out;
+    };
+    const readSpan = (r: Float64Array): void => {
+      const [, kind, name, device, kernel, startMs, endMs, isQueued, flow] = r, k = texts[kind] as SpanKind;
+      spans.push({
+        kind: k,
+        name: texts[name],
+        startMs,
+        endMs,
+        device: texts[device],
+        kernel: kernels[kernel],
+        flows: k === "run" || k === "replay" ? arrows(flow) : flow === 0 ? [] : [flow],
+        isQueued: isQueued === 1,
+      });
+    };
+    const readLaunches = (r: Float64Array): void => {
+      const [, list, origin, n] = r, own = lists[list].map((k) => kernels[k]), { device } = own[0];
+      own.forEach((kernel, i) => {
+        const startMs = origin + (i === 0 ? 0 : r[LAUNCHES_HEAD + i - 1]), endMs = origin + r[LAUNCHES_HEAD + i];
+        spans.push({ kind: "launch", name: kernel.name, startMs, endMs, device, kernel, flows: [], isQueued: false });
+      });
+      const rows = r.subarray(LAUNCHES_HEAD + n);
+      for (const t of rows.length === 0 ? [] : this.watched.get(device)!.read(rows)) {
+        const { launch, thread, core, beginMs, endMs, counts } = t, kernel = own[launch];
+        parts.push({ kernel, thread, core, startMs: origin + beginMs, endMs: origin + endMs, counts });
+      }
+    };
+    const readMemory = ([, device, ms, bytes]: Float64Array): void => {
+      const name = texts[device], of = samples.get(name);
+      if (of === undefined) samples.set(name, [[ms, bytes]]);
+      else of.push([ms, bytes]);
+    };
+    for (const piece of this.log.pieces()) {
+      for (let at = 0, end = 0; at < piece.length; at = end) {
+        const what = piece[at];
+        end = at +
+          (what === SPAN ? SPAN_SIZE : what === MEMORY ? MEMORY_SIZE : LAUNCHES_HEAD + piece[at + 3] + piece[at + 4]);
+        (what === SPAN ? readSpan : what === MEMORY ? readMemory : readLaunches)(piece.subarray(at, end));
+      }
+    }
+    return { startMs, endMs, spans, kernels: summed(kernels, spans, parts), samples, parts, uncounted, dropped };
+  }
+}
+
+/** Kernels that ran, with what all their launches took. */
+function summed(
+  kernels: readonly ProfiledKernel[],
+  spans: readonly ProfiledSpan[],
+  parts: readonly ThreadPart[],
+): ProfiledKernel[] {
+  for (const { kernel, startMs, endMs } of spans) {
+    if (kernel === undefined) continue;
+    kernel.launches++;
+    kernel.timeMs += endMs - startMs;
+  }
+  for (const { kernel, counts } of parts) if (counts !== undefined) kernel.counts = added(kernel.counts, counts);
+  for (const k of kernels) {
+    k.flops *= k.launches;
+    k.bytes *= k.launches;
+  }
+  return kernels.filter((k) => k.launches > 0);
+}
+
+function added(a: ThreadCounts | undefined, b: ThreadCounts): ThreadCounts {
+  const sum: Record<string, number> = { ...a };
+  for (const [name, n] of Object.entries(b)) sum[name] = (sum[name] ?? 0) + n;
+  return sum;
+}
