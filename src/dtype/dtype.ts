@@ -96,6 +96,11 @@ export class DType {
   toString(): string {
     return this.name;
   }
+
+  /** Its name, in JSON. */
+  toJSON(): string {
+    return this.name;
+  }
 }
 
 for (const key of ["Deno.customInspect", "nodejs.util.inspect.custom"]) {

@@ -25,6 +25,11 @@ const PAIRS: readonly [string, string, string][] = [
   ["uint64", "complex128", "complex128"],
   ["complex64", "complex128", "complex128"],
 ];
+Deno.test("dtype: in JSON it is its name, vectors too", () => {
+  const text = JSON.stringify({ dtype: dtypes.float32, lanes: dtypes.int8.vec(4) });
+  assertEquals(text, '{"dtype":"float32","lanes":"int8x4"}');
+});
+
 const of = (name: string): DType => (dtypes as unknown as Record<string, DType>)[name];
 
 Deno.test("promotion: the least dtype above both, in either order", () => {

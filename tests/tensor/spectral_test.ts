@@ -97,6 +97,15 @@ Deno.test("spectral: errors name the function, and the way out", () => {
   ) assertThrows(act, Error, text);
 });
 
+Deno.test("spectral: what the error of fft on real numbers advises gives their transform", async () => {
+  const x = signal(4, 6);
+  assertThrows(() => x.fft(), Error, 'of real numbers: rfft(), or cast("complex64").fft()');
+  const whole = x.cast("complex64").fft(), half = x.rfft();
+  assertEquals([whole.shape, half.shape], [[4, 6], [4, 4, 2]]);
+  assertEquals(await apart(whole.shrink([null, [0, 4]]), fft.rfft(x)) < 1e-5, true);
+  assertEquals(await apart(fft.fft(x), whole) < 1e-5, true);
+});
+
 /** The transform of real values by its definition, in double precision. */
 function transformOf(x: readonly number[]): [re: number, im: number][] {
   const n = x.length;

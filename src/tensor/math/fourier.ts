@@ -348,7 +348,8 @@ export abstract class FourierTensor extends TensorBase {
       throw new ShapeError(action, {
         shapes: [shape],
         reason: pairs
-          ? "it takes complex numbers, or pairs: a last axis of size 2, real and imaginary part"
+          ? `it takes complex numbers, or pairs (a last axis of size 2, real and imaginary part); of real numbers: ` +
+            `${action === "fft" ? "rfft(), or " : ""}cast("complex64").${action}()`
           : "a scalar has no axis to transform",
       });
     }
