@@ -3,12 +3,14 @@
  * `N passed, N failed, N skipped`. A skip that no entry of `allowed_skips.json` explains is a failure.
  *
  * What was used is printed in lines "used: clang ...": compilers, adapters, browsers; `--require=clang,gcc,vulkan,chromium,node,mpi`
- * makes what was not used a failure. Other arguments are handed to `deno test`: files, `--filter=...`.
+ * makes what was not used a failure. Other arguments are handed to `deno test`: files, `--filter=...`. Two processes run side
+ * by side; the files that assert wall times (timed.ts) come last, alone.
  *
  * @module
  */
 import { findCompiler } from "../backends/clang/toolchain.ts";
 import { context, Device } from "../mod.ts";
+import { isMeasuredAgain, joinRuns, splitTimed, TIMED, timedFiles, toldAgain } from "./timed.ts";
 
 const ROOT = new URL("../", import.meta.url);
 
@@ -30,7 +32,7 @@ export function reasonFor(
     ?.reason;
 }
 
-interface Case {
+export interface Case {
   readonly file: string;
   readonly name: string;
   readonly state: "passed" | "failed" | "skipped";
@@ -63,7 +65,8 @@ export function parseReport(xml: string): Case[] {
   return cases;
 }
 
-interface TestRun {
+/** How one `deno test` ended. */
+export interface TestRun {
   readonly code: number;
   readonly cases: readonly Case[];
 }
@@ -122,6 +125,18 @@ async function runAll(jobs: readonly Job[]): Promise<TestRun[]> {
   const workers = Math.min(2, navigator.hardwareConcurrency, jobs.length);
   await Promise.all(Array.from({ length: workers }, worker));
   return runs;
+}
+
+/** Runs files that assert wall times, with nothing beside them; what failed is measured again. */
+async function runTimed(files: readonly string[], flags: readonly string[]): Promise<TestRun[]> {
+  const joined: TestRun[] = [];
+  for (const file of files) {
+    const runs: TestRun[] = [];
+    do runs.push(await runTests({ about: file, args: [...flags, file] }, true)); while (isMeasuredAgain(runs));
+    joined.push(joinRuns(runs));
+    for (const line of toldAgain(runs)) console.log(line);
+  }
+  return joined;
 }
 
 interface Compiler {
@@ -194,12 +209,14 @@ async function main(args: readonly string[]): Promise<number> {
   const used: Used = new Map(), compiler = compilerHere();
   const adapter = await Device.open("WEBGPU").then((d) => String(d.info().adapter), () => undefined);
   const jobs: Job[] = [], other = context({ CC: "gcc" }, () => findCompiler());
-  if (files.length > 0) jobs.push({ about: "tests", args: [...flags, ...files] });
+  const { timed, others } = splitTimed(files.length > 0 ? files : ["tests"], timedFiles(ROOT), ROOT);
+  const untimed = [...flags, `--ignore=${TIMED}`];
+  if (files.length > 0) { if (others.length > 0) jobs.push({ about: "tests", args: [...untimed, ...others] }); }
   else {
-    const apart = [GOLDEN, ...TENSORS, ...MODELS].join(",");
+    const apart = [TIMED, GOLDEN, ...TENSORS, ...MODELS].join(",");
     jobs.push({ about: "other tests", args: [...flags, `--ignore=${apart}`, "tests/"] });
-    jobs.push({ about: "tensors, pages and programs", args: [...flags, ...TENSORS] });
-    jobs.push({ about: "models, ranks and explanations", args: [...flags, ...MODELS] });
+    jobs.push({ about: "tensors, pages and programs", args: [...untimed, ...TENSORS] });
+    jobs.push({ about: "models, ranks and explanations", args: [...untimed, ...MODELS] });
     // WEBGPU with 8 storage buffers and bindings of 128 MiB, what every adapter has; with what this one has, some cases
     jobs.push({ about: "golden cases", args: [...flags, GOLDEN], env: { WEBGPU_LIMITS: "default" } });
     if (adapter !== undefined) {
@@ -221,6 +238,7 @@ async function main(args: readonly string[]): Promise<number> {
     const by = jobs[k].env?.CC;
     noteUsed(used, run, by === undefined ? compiler : { path: by, version: "gcc" }, adapter);
   });
+  runs.push(...await runTimed(timed, flags));
   const code = runs.find((r) => r.code !== 0)?.code ?? 0;
   const cases = runs.flatMap((r) => r.cases);
   const allowed = JSON.parse(await Deno.readTextFile(new URL("allowed_skips.json", import.meta.url))) as AllowedSkip[];

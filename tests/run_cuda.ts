@@ -1,7 +1,7 @@
 /**
  * `deno task test:cuda`: on a machine with an NVIDIA card, the op suites on CUDA with kernels by NVRTC and again as PTX,
  * and what is tested of the card itself. Suites are processes of their own and run side by side, so that a kernel that takes
- * the device with it ends one of them only.
+ * the device with it ends one of them only; files that assert wall times are left to `deno task test`, which runs them alone.
  *
  * - `--report out.json`: what passed and failed, by run
  * - `--only nvrtc` or `ptx`: kernels that way alone; `--suites golden,tensor`: those alone
@@ -14,6 +14,7 @@
 import { Device } from "../mod.ts";
 import { option } from "../bench/json.ts";
 import { parseReport, sanitizerErrors } from "./run.ts";
+import { TIMED } from "./timed.ts";
 
 const ROOT = new URL("../", import.meta.url);
 
@@ -63,7 +64,15 @@ async function runSuite({ name, suite, env, tool }: Run, logs: string): Promise<
   const report = `${logs}/${name}.xml`, started = performance.now();
   // the device that DEV names is opened before tests, which would be blamed for its library
   const preload = "DEV" in env ? ["--preload=tests/fixtures/open_default.ts"] : [];
-  const args = ["test", "-A", "--no-check", ...preload, `--junit-path=${report}`, ...SUITES[suite]];
+  const args = [
+    "test",
+    "-A",
+    "--no-check",
+    ...preload,
+    `--junit-path=${report}`,
+    `--ignore=${TIMED}`,
+    ...SUITES[suite],
+  ];
   const sanitizer = ["--tool", tool ?? "", "--error-exitcode", String(SANITIZER_EXIT), "--target-processes", "all"];
   const command = new Deno.Command(tool === undefined ? Deno.execPath() : "compute-sanitizer", {
     args: tool === undefined ? args : [...sanitizer, Deno.execPath(), ...args],

@@ -1,8 +1,11 @@
 /** What the runners of the tests read: reports and the summaries of tools. */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { runDeno } from "./system/subprocess.ts";
-import { parseReport, reasonFor, sanitizerErrors } from "./run.ts";
+import { parseReport, reasonFor, sanitizerErrors, type TestRun } from "./run.ts";
 import { SUITES } from "./run_cuda.ts";
+import { isMeasuredAgain, joinRuns, splitTimed, timedFiles, toldAgain } from "./timed.ts";
+
+const ROOT = new URL("../", import.meta.url);
 
 Deno.test("run: summaries of compute-sanitizer", () => {
   assertEquals(sanitizerErrors("========= ERROR SUMMARY: 0 errors\n"), 0);
@@ -49,6 +52,69 @@ Deno.test("run: what is required and was not used fails", async () => {
   assertEquals([free.code, bound.code], [0, 1], free.stdout + bound.stdout);
   for (const name of names) assertStringIncludes(bound.stdout, `failed: ${name} is required, and was not used\n`);
   assertMatch(bound.stdout, /\d+ passed, 6 failed, \d+ skipped\n$/);
+});
+
+/** A run of a file with cases a, b, ...: p passed, f failed, s skipped. */
+function ran(states: string, code = states.includes("f") ? 1 : 0): TestRun {
+  const names = { p: "passed", f: "failed", s: "skipped" } as const;
+  const cases = [...states].map((s, i) => ({ file: "x", name: "abcd"[i], state: names[s as "p" | "f" | "s"] }));
+  return { code, cases };
+}
+
+Deno.test("run: what asserts times is measured again where a case fails, twice at most, and each case counts once", () => {
+  const rows: [runs: string[], again: boolean, code: number, states: string][] = [
+    [["pps"], false, 0, "pps"],
+    [["fps"], true, 1, "fps"],
+    [["fps", "pps"], false, 0, "pps"],
+    [["fps", "pfs"], false, 0, "pps"], // b was measured again for a's sake
+    [["ffp", "pfp"], true, 1, "pfp"],
+    [["ffp", "pfp", "fpp"], false, 0, "ppp"],
+    [["fpp", "fpp", "fpp"], false, 1, "fpp"],
+    [["", "pp"], false, 0, "pp"],
+  ];
+  for (const [runs, again, code, states] of rows) {
+    const all = runs.map((r) => ran(r)), joined = joinRuns(all);
+    assertEquals([isMeasuredAgain(all), joined.code], [again, code], runs.join());
+    assertEquals(joined, { ...ran(states), code }, runs.join());
+  }
+  // a module that does not load, a process that is killed: no accident of a measurement
+  assertEquals([isMeasuredAgain([ran("", 1)]), joinRuns([ran("", 1)]).code], [false, 1]);
+  assertEquals([isMeasuredAgain([ran("pp", 137)]), joinRuns([ran("fp"), ran("pp", 137)]).code], [false, 137]);
+  // two cases of one name are two
+  const twice = ["failed", "passed"].map((state) => ({ file: "x", name: "a", state }) as TestRun["cases"][number]);
+  const joined = joinRuns([{ code: 1, cases: twice }, { code: 1, cases: twice.toReversed() }]);
+  assertEquals([joined.code, joined.cases.map((c) => c.state)], [0, ["passed", "passed"]]);
+  assertEquals([toldAgain([ran("p")]), toldAgain([ran("fp"), ran("fp"), ran("pp")])], [[], [
+    "measured again: x a: passed, after 2 of 3 failed",
+  ]]);
+});
+
+Deno.test("run: files, folders and globs ask for the timed files among them", () => {
+  const files = ["tests/a_timed_test.ts", "tests/t/b_timed_test.ts", "tests/t/u/c_timed_test.ts"];
+  const rows: [args: string[], timed: number[], others: string[]][] = [
+    [["tests"], [0, 1, 2], ["tests"]],
+    [["."], [0, 1, 2], ["."]],
+    [["./tests/t/"], [1, 2], ["./tests/t/"]],
+    [["tests/t/u", "tests/a_test.ts"], [2], ["tests/t/u", "tests/a_test.ts"]],
+    [["tests/a_timed_test.ts", "tests/a_test.ts"], [0], ["tests/a_test.ts"]],
+    [[`${ROOT.pathname}tests/t/b_timed_test.ts`], [1], []],
+    [["tests/t/*_test.ts"], [1], ["tests/t/*_test.ts"]],
+    [["tests/**/*_timed_test.ts"], [0, 1, 2], []],
+    [["tests/none_timed_test.ts"], [], ["tests/none_timed_test.ts"]], // deno test says that it is none
+    [["tests/ta"], [], ["tests/ta"]],
+  ];
+  for (const [args, timed, others] of rows) {
+    assertEquals(splitTimed(args, files, ROOT), { timed: timed.map((i) => files[i]), others }, args.join());
+  }
+});
+
+Deno.test("run: timed files run when they are named, and in no job with others", async () => {
+  const all = timedFiles(ROOT), folder = "tests/story/viz/", timed = `${folder}page_graph_timed_test.ts`;
+  assert(all.includes(timed) && all.every((f) => /^tests\/.*_timed_test\.ts$/.test(f)), all.join());
+  const { code, stdout, stderr } = await runDeno(["run", "-A", "tests/run.ts", `${folder}page_graph_*test.ts`]);
+  const ran = [...(stdout + stderr).matchAll(/^running \d+ tests? from \.\/(.*)$/gm)].map((m) => m[1]);
+  assertEquals([code, ran], [0, [`${folder}page_graph_test.ts`, timed]], stdout + stderr);
+  assertMatch(stdout, /^[3-9] passed, 0 failed, 0 skipped$/m);
 });
 
 Deno.test("test:cuda runs every folder of tests/tensor", () => {

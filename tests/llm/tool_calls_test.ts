@@ -2,21 +2,10 @@
  * Calls in answers: however the text is cut, calls and the text between them are the same; what is no call is text.
  */
 import assert from "node:assert/strict";
-import { type ToolCall, ToolCallReader, type ToolForm } from "../../src/llm/text/tool_calls.ts";
+import { type ToolCall, ToolCallReader } from "../../src/llm/text/tool_calls.ts";
 import { Random } from "../support/random.ts";
+import { FORMS } from "./tool_forms.ts";
 
-const form = (prefix: string, suffix: string, argumentsKey = "arguments"): ToolForm => ({
-  prefix,
-  suffix,
-  nameKey: "name",
-  argumentsKey,
-  inTemplate: true,
-});
-const FORMS: Readonly<Record<string, ToolForm>> = {
-  hermes: form("<tool_call>\n", "\n</tool_call>"),
-  mistral: form("[TOOL_CALLS][", "]"),
-  llama: form("", "", "parameters"),
-};
 const CALL = '{"name": "f", "arguments": {"x": "}\\"{"}}', F = { name: "f", arguments: '{"x":"}\\"{"}' };
 
 const TEXTS: readonly (readonly [string, string, string, readonly ToolCall[]])[] = [
@@ -78,21 +67,6 @@ Deno.test("tool calls: where the answer is cut off in a call, its beginning is o
     other.push(text);
     assert.equal(other.end().calls.some((c) => c.cut), false);
   }
-});
-
-Deno.test("tool calls: long arguments are looked at once", () => {
-  const time = (n: number): number => {
-    const reader = new ToolCallReader(FORMS.hermes, new Set(["f"])), start = performance.now();
-    reader.push('<tool_call>{"name": "f", "arguments": {"x": "');
-    for (let i = 0; i < n; i++) assert.equal(reader.push("ab").calls.length, 0);
-    const { calls } = reader.push('"}}</tool_call>');
-    assert.equal(calls[0].arguments.length, 8 + 2 * n);
-    return performance.now() - start;
-  };
-  // 20,000 pieces take some 40 ms; looked at from the first letter each time they took more than 900
-  time(1000);
-  const least = Math.min(...Array.from({ length: 5 }, () => time(20_000)));
-  assert.ok(least < 400, `${least} ms`);
 });
 
 Deno.test("tool calls: a call whose begin stood in the prompt", () => {

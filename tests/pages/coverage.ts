@@ -12,6 +12,7 @@ import * as library from "../../mod.ts";
 import { type DType, DTYPES } from "../../src/dtype/dtype.ts";
 import { ALL_ROWS } from "../fuzz/parts/op_rows_more.ts";
 import { batches, build, cases, checkAll, readAll } from "../golden/golden.ts";
+import { TIMED } from "../timed.ts";
 import { listen } from "./listen.ts";
 import { PARITY } from "./parity.ts";
 
@@ -79,7 +80,10 @@ async function recorded(): Promise<Map<string, Test[]>> {
   const given = Deno.args.indexOf("--record"), path = given < 0 ? await Deno.makeTempFile() : Deno.args[given + 1];
   if (given < 0) {
     await new Deno.Command(Deno.execPath(), {
-      args: ["test", "-A", "--no-check", "--preload=tests/pages/recorder.ts", ...RECORDED.map((f) => `tests/${f}`)],
+      args: [
+        ...["test", "-A", "--no-check", "--preload=tests/pages/recorder.ts", `--ignore=${TIMED}`],
+        ...RECORDED.map((f) => `tests/${f}`),
+      ],
       cwd: ROOT,
       env: { RECORD: path },
       stdout: "null",

@@ -16,14 +16,14 @@ const { LOOP, THREAD } = AxisKind;
 
 const DEVICE_URL = new URL("../../../backends/wasm/wasm_device.ts", import.meta.url).href;
 
-/** Runs a script in a process of its own: its output, exit code, and when it ended. */
-async function evaluate(script: string): Promise<{ text: string; code: number; done: number }> {
+/** Runs a script in a process of its own: its output and exit code. */
+async function evaluate(script: string): Promise<{ text: string; code: number }> {
   const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
     args: ["eval", "--no-check", script],
     env: { NO_COLOR: "1" },
   }).output();
-  const done = Date.now(), decode = (b: Uint8Array) => new TextDecoder().decode(b).trim();
-  return { text: decode(stdout) + decode(stderr), code, done };
+  const decode = (b: Uint8Array) => new TextDecoder().decode(b).trim();
+  return { text: decode(stdout) + decode(stderr), code };
 }
 
 Deno.test("wasm: LEB128", () => {
@@ -256,8 +256,9 @@ Deno.test("wasm: web Workers that come later than others were started in their p
       later += 6000; // as where a page was busy for so long that its Workers have not begun
     }
     let most = 0;
-    for (let i = 0; i < 150; i++) {
+    for (let i = 0, beyond = 0; i < 1000 && beyond < 100; i++) {
       most = Math.max(most, device.pool.ready);
+      if (most >= device.pool.helpers) beyond++; // more may come
       await new Promise((r) => setTimeout(r, 10));
     }
     console.log(device.pool.helpers, most);
@@ -265,19 +266,4 @@ Deno.test("wasm: web Workers that come later than others were started in their p
   assertEquals(code, 0, text);
   const [helpers, most] = text.split(" ").map(Number);
   assertEquals(most, helpers);
-});
-
-Deno.test("wasm: the process ends promptly with helpers parked", async () => {
-  const { text, done } = await evaluate(`
-    const { wasmBackend } = await import("${DEVICE_URL}");
-    const device = wasmBackend.open(0);
-    device.pool.start();
-    if (device.pool.helpers > 0) for (let i = 0; i < 300 && device.pool.ready === 0; i++) {
-      Atomics.wait(device.memory.i32, 8, 0, 10);
-    }
-    console.log(device.pool.ready, Date.now());`);
-  assert(/^\d+ \d+$/.test(text), text);
-  const [ready, last] = text.split(" ").map(Number);
-  assert(ready > 0 || navigator.hardwareConcurrency === 1);
-  assert(done - last < 200, `took ${done - last} ms to end`);
 });

@@ -1,11 +1,10 @@
-/** Kernels within the buffer limits of their device, and long chains of writes. */
+/** Kernels within the buffer limits of their device, and long chains of writes: those are timed in buffer_limits_timed_test.ts. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { CompiledKernel, context, Device, DeviceError, OutOfMemoryError, schedule, Tensor } from "../../../mod.ts";
 import { makeNullDevice, NULL_CAPS, nullBackend } from "../../../backends/null/null.ts";
 import { registerBackend } from "../../../src/device/device.ts";
 import { C_LANGUAGE } from "../../../src/renderer/c/c.ts";
 import { CStyleRenderer } from "../../../src/renderer/c/cstyle.ts";
-import { scheduleNodes } from "../../../src/schedule/schedule.ts";
 
 /** A device whose kernels take eight buffers. */
 const EIGHT = "NULL:8";
@@ -84,28 +83,6 @@ Deno.test("limits: a tensor larger than MAX_BUFFER_SIZE is an error that names t
     const t = Tensor.arange(257).add(0.5).contiguous();
     assertThrows(() => t.realize(), OutOfMemoryError, "MAX_BUFFER_SIZE allows 1.00 kB a buffer");
   });
-});
-
-/** Milliseconds to schedule and lower `n` writes, one element each. */
-function writesMs(n: number): number {
-  const t = Tensor.empty([n], { device: "NULL" }).realize();
-  const start = performance.now();
-  for (let i = 0; i < n; i++) t.setAt([i], i % 97);
-  const { variant: { items } } = context({ SCACHE: 0, SPEC: 0 }, () => scheduleNodes([t.uop]));
-  const ms = performance.now() - start;
-  // one kernel, or a few where one body would be too large
-  assert(items.length <= Math.ceil(n / 1000), `${items.length} kernels for ${n} writes`);
-  return ms;
-}
-
-Deno.test("limits: four times the writes to one tensor take about four times the time", () => {
-  writesMs(1000);
-  let one = Infinity, four = Infinity;
-  for (let k = 0; k < 5; k++) { // in turn, so that what else runs meanwhile slows both
-    one = Math.min(one, writesMs(1000));
-    four = Math.min(four, writesMs(4000));
-  }
-  assert(four <= 8 * one, `${one.toFixed(1)} ms for 1000, ${four.toFixed(1)} ms for 4000`); // quadratic would be 16
 });
 
 Deno.test("limits: 1,000 writes to one tensor are one kernel, with the last write to an element standing", async () => {

@@ -9,17 +9,7 @@ import {
   nearNodes,
 } from "../../../src/story/viz/page_graph.ts";
 import type { NodeData } from "../../../src/uop/core/recording.ts";
-import { Random } from "../../support/random.ts";
-
-/** A graph of `n` nodes with up to three sources each. */
-function graph(n: number, seed: number): NodeData[] {
-  const random = new Random(seed);
-  return Array.from({ length: n }, (_, i) => ({
-    op: i % 7 === 3 ? "CONST" : "ADD",
-    dtype: "int32",
-    src: i === 0 ? [] : Array.from({ length: 1 + random.below(3) }, () => random.below(i)),
-  }));
-}
+import { graph } from "./graphs.ts";
 
 function check(spec: GraphSpec): void {
   const placed = layoutGraph(spec), at = new Map(spec.boxes.map((b, i) => [b.id, placed.places[i]] as const));
@@ -41,13 +31,6 @@ Deno.test("page graph: boxes stand apart, below what they come from, within the 
   }
   check({ boxes: [], edges: [] });
   check({ boxes: [{ id: 4, label: "alone", look: "" }], edges: [] });
-});
-
-Deno.test("page graph: 400 boxes are placed at once", () => {
-  const nodes = graph(460, 5).map((n) => ({ ...n, op: "ADD" })), spec = graphOfNodes(nodes, nodes.keys(), () => "new");
-  const start = performance.now();
-  graphSvg(spec, layoutGraph(spec));
-  assert(performance.now() - start < 1000);
 });
 
 Deno.test("page graph: a graph with a cycle, which is none, is laid out too", () => {

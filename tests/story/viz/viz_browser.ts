@@ -1,6 +1,7 @@
 /**
  * The page of VIZ in headless Chromium, as a program of its own: its driver is in no lock file. Prints what happened as
- * JSON. `--shots DIR` keeps pictures; `--docs` makes only those of docs/watching.md, in docs/pictures.
+ * JSON. `--shots DIR` keeps pictures; `--docs` makes only those of docs/watching.md, in docs/pictures; `--large` shows a large
+ * recording too, and how long that takes.
  *
  * @module
  */
@@ -9,6 +10,7 @@ import { context, nn, record, Tensor } from "../../../mod.ts";
 import { pageScript, vizPage } from "../../../src/story/viz/page.ts";
 import { vizData } from "../../../src/story/viz/viz_data.ts";
 import { DRIVER, findBrowser } from "../../web/browser.ts";
+import type { Seen } from "./seen.ts";
 
 interface Page {
   on(kind: string, heard: (e: { type?(): string; text?(): string }) => void): void;
@@ -26,9 +28,6 @@ interface Browser {
   newPage(options: { viewport: { width: number; height: number }; colorScheme: string }): Promise<Page>;
   close(): Promise<void>;
 }
-
-/** What the page did: texts found on it, by what was looked for. */
-export type Seen = Record<string, string | number | boolean | readonly string[]>;
 
 function recorded(): Promise<string> {
   const recording = context({ SCACHE: 0 }, () =>
@@ -214,7 +213,7 @@ const SHOWN: readonly Shown[] = [["light", "light", 1280, 860], ["dark", "dark",
   860,
 ]];
 
-async function main(shots: string | undefined, isForDocs: boolean): Promise<unknown> {
+async function main(shots: string | undefined, isForDocs: boolean, isLarge: boolean): Promise<unknown> {
   const executablePath = await findBrowser();
   if (executablePath === undefined) return "no browser";
   let driver: { chromium: { launch(o: { executablePath: string; args: string[] }): Promise<Browser> } };
@@ -242,14 +241,16 @@ async function main(shots: string | undefined, isForDocs: boolean): Promise<unkn
       all.push(seen);
     }
     if (isForDocs) return { errors };
-    const big: Seen = {},
-      page = await browser.newPage({ viewport: { width: 1280, height: 860 }, colorScheme: "light" });
-    page.on("console", (m) => m.type?.() === "error" && errors.push(`large: ${m.text?.()}`));
-    page.on("pageerror", (e) => errors.push(`large: ${e}`));
-    await Deno.writeTextFile(file, await recordedLarge());
-    await large(page, `file://${file}`, big, async (view) => {
-      if (shots !== undefined) await page.screenshot({ path: `${shots}/large_${view}.png` });
-    });
+    const big: Seen = {};
+    if (isLarge) {
+      const page = await browser.newPage({ viewport: { width: 1280, height: 860 }, colorScheme: "light" });
+      page.on("console", (m) => m.type?.() === "error" && errors.push(`large: ${m.text?.()}`));
+      page.on("pageerror", (e) => errors.push(`large: ${e}`));
+      await Deno.writeTextFile(file, await recordedLarge());
+      await large(page, `file://${file}`, big, async (view) => {
+        if (shots !== undefined) await page.screenshot({ path: `${shots}/large_${view}.png` });
+      });
+    }
     const script = new Blob([pageScript()]).stream().pipeThrough(new CompressionStream("gzip"));
     return { errors, seen: all, large: big, scriptBytes: (await new Response(script).arrayBuffer()).byteLength };
   } finally {
@@ -262,5 +263,6 @@ if (import.meta.main) {
   const at = Deno.args.indexOf("--shots"), isForDocs = Deno.args.includes("--docs");
   const shots = isForDocs ? new URL("../../../docs/pictures", import.meta.url).pathname : Deno.args[at + 1];
   if (isForDocs) await Deno.mkdir(shots, { recursive: true });
-  console.log(JSON.stringify(await main(isForDocs || at >= 0 ? shots : undefined, isForDocs)));
+  const found = await main(isForDocs || at >= 0 ? shots : undefined, isForDocs, Deno.args.includes("--large"));
+  console.log(JSON.stringify(found));
 }
