@@ -12,6 +12,7 @@ import { Ops } from "../../uop/core/ops.ts";
 import { closedRangesOf, dependsOn, freeIds, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
 import { constant, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { indexForm, type Linear, rangeOfFactor, strideAlong } from "../../uop/algebra/linear_form.ts";
+import { descend } from "../../uop/rewrite/walk.ts";
 import { cutLongRanges } from "./long_ranges.ts";
 import { compareLoops } from "./range_facts.ts";
 import { lanesOf, rebuildKernel, renameFree, type Replacement, replaceRanges } from "./replace_ranges.ts";
@@ -105,24 +106,16 @@ function mergeRanges(ast: UOp): UOp {
   const forms = new Map<UOp, Readonly<Linear>>();
   const fixed = new Set<UOp>(); // ranges used as values, or in terms that are no multiple of them
   const neighbors = new Map<UOp, UOp | null>(); // by reduce range: the one before it in every REDUCE
-  const seen = new Set<UOp>();
-  const stack: UOp[] = [ast];
-  while (stack.length > 0) {
-    const u = stack.pop()!;
-    if (seen.has(u)) continue;
-    seen.add(u);
+  descend([ast], (u) => {
     if (u.op === Ops.RANGE) {
       fixed.add(u);
-      continue;
+      return [];
     }
     if (u.op === Ops.INDEX) {
       const form = indexForm(u.src[1]);
       forms.set(u, form);
-      stack.push(u.src[0]);
       // what a position is computed of has loops too: of reduces, and of rows that are kept
-      for (const x of form.factors) if (rangeOfFactor(x) === undefined) stack.push(x);
-      if (u.src.length > 2) stack.push(u.src[2]);
-      continue;
+      return [u.src[0], ...form.factors.filter((x) => rangeOfFactor(x) === undefined), ...u.src.slice(2)];
     }
     let n = u.src.length;
     if (u.op === Ops.REDUCE) {
@@ -133,8 +126,8 @@ function mergeRanges(ast: UOp): UOp {
         else neighbors.set(r, before);
       }
     } else if (u.op === Ops.STAGE) { for (const r of u.src.slice(1)) fixed.add(r); }
-    for (let i = 0; i < n; i++) stack.push(u.src[i]);
-  }
+    return u.src.slice(0, n);
+  });
   // a range must stand in the same REDUCEs as the one before it
   const followers = new Map<UOp, number>();
   for (const before of neighbors.values()) if (before !== null) followers.set(before, (followers.get(before) ?? 0) + 1);

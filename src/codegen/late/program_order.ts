@@ -19,7 +19,7 @@ import { SpecError } from "../../helpers/errors.ts";
 import { argOf } from "../../uop/core/args.ts";
 import { isCollective, Ops } from "../../uop/core/ops.ts";
 import { index, toposort, type UOp, uop } from "../../uop/core/uop.ts";
-import { throughAfter } from "../../uop/rewrite/walk.ts";
+import { descend, throughAfter } from "../../uop/rewrite/walk.ts";
 import { compareLoops, isReduceKind, kindOf } from "../ast/range_facts.ts";
 import { RangeSets } from "../ast/range_sets.ts";
 
@@ -51,19 +51,16 @@ const UNSEEN = -2, OUTSIDE = -1;
 
 /** The operands of products of tiles, as they are read from memory. */
 function fragmentsOf(values: readonly UOp[]): UOp[] {
-  const found = new Set<UOp>(), seen = new Set<UOp>();
-  const stack = values.flatMap((v) => v.op === Ops.WMMA ? v.src.slice(0, 2) : []).reverse();
-  while (stack.length > 0) {
-    const u = stack.pop()!;
-    if (seen.has(u)) continue;
-    seen.add(u);
-    if (u.op === Ops.LDMATRIX || (u.op === Ops.LOAD && u.src[0].op === Ops.INDEX)) found.add(u);
+  const found: UOp[] = [];
+  descend(values.flatMap((v) => v.op === Ops.WMMA ? v.src.slice(0, 2) : []).reverse(), (u) => {
+    if (u.op === Ops.LDMATRIX || (u.op === Ops.LOAD && u.src[0].op === Ops.INDEX)) found.push(u);
     // what other products or other lanes give is no operand in memory
     else if (u.op !== Ops.WMMA && u.op !== Ops.SHUFFLE && u.op !== Ops.LOAD && u.op !== Ops.INDEX) {
-      stack.push(...u.src.toReversed());
+      return u.src.toReversed();
     }
-  }
-  return [...found];
+    return [];
+  });
+  return found;
 }
 
 /**

@@ -11,6 +11,7 @@ import { carrierOf } from "../../uop/core/carrier.ts";
 import { FUNCTION, isComparison, opFlags, Ops, opWork } from "../../uop/core/ops.ts";
 import { ownRanges, rangesOf } from "../../uop/core/ranges.ts";
 import type { UOp } from "../../uop/core/uop.ts";
+import { descend } from "../../uop/rewrite/walk.ts";
 import { guardedProduct } from "../ast/ungate.ts";
 import type { Axis } from "../opt/axis.ts";
 
@@ -141,35 +142,26 @@ class Reader {
     const inner: UOp[] = [];
     const works = new Map<DType, number>(kind === "reduce" ? [[root.src[0].dtype, values]] : []);
     const functions = new Map<Ops, number>();
-    const seen = new Set<UOp>();
     const guarded = guardedProduct(root); // its condition is outside of the copies
-    const stack: UOp[] = kind === "store"
-      ? [root.src[1]]
-      : guarded !== undefined
-      ? [guarded]
-      : root.src.slice(0, values);
+    const roots = kind === "store" ? [root.src[1]] : guarded !== undefined ? [guarded] : root.src.slice(0, values);
     if (kind === "store") accesses.push(this.access(root.src[0], root));
-    while (stack.length > 0) {
-      const u = stack.pop()!;
-      if (seen.has(u)) continue;
-      seen.add(u);
+    descend(roots, (u) => {
       if (u.op === Ops.REDUCE) {
         inner.push(u);
-        continue;
+        return [];
       }
       if (u.dtype.kind !== "void" && !u.dtype.isBool && u.op !== Ops.CONST) this.dtypes.add(u.dtype);
       if (u.op === Ops.LOAD) {
         accesses.push(this.access(u.src[0], u));
         if (u.src[0].src[0].op === Ops.STAGE) inner.push(u.src[0].src[0]);
-        if (u.src.length > 1) stack.push(u.src[1]);
-        continue;
+        return u.src.slice(1, 2);
       }
       // what divides by a constant is mostly of indices, shared by neighbors and moved out of loops
       if (opFlags[u.op] & FUNCTION) functions.set(u.op, (functions.get(u.op) ?? 0) + opWork[u.op]);
       const d = isComparison(u.op) ? u.src[0].dtype : u.dtype;
       works.set(d, (works.get(d) ?? 0) + (u.dtype.isInt && u.src[1]?.op === Ops.CONST ? 1 : opWork[u.op]));
-      for (const s of u.src) stack.push(s);
-    }
+      return u.src;
+    });
     if (kind === "store") this.dtypes.add(root.src[0].dtype);
     const guard = guarded === undefined ? undefined : this.flags(root.src[0].src[0]);
     let work = 0;

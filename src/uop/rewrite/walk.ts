@@ -19,6 +19,17 @@ export function baseOf(u: UOp): UOp {
   return u;
 }
 
+/** Comes once to each node below `roots` that a way leads to, the last one first: `next` gives those to go on with. */
+export function descend(roots: readonly UOp[], next: (u: UOp) => readonly UOp[]): void {
+  const seen = new Set<UOp>(), stack = [...roots];
+  while (stack.length > 0) {
+    const u = stack.pop()!;
+    if (seen.has(u)) continue;
+    seen.add(u);
+    stack.push(...next(u));
+  }
+}
+
 /** What stands for a node, whose sources are now `src`; undefined: the node with them. */
 export type Change = (u: UOp, src: readonly UOp[]) => UOp | undefined;
 
