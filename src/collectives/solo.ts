@@ -6,11 +6,24 @@
 import type { Buffer } from "../device/buffer.ts";
 import { checkCollective, type Collective, type Communicator, DONE, type Work } from "./communicator.ts";
 
+/** Of one process, which agrees with itself and has nobody to leave. */
+export abstract class OneProcess implements Communicator {
+  abstract readonly engine: string;
+  abstract readonly size: number;
+  readonly ranks: readonly number[] = [0];
+  abstract start(collective: Collective, from: readonly Buffer[], to: readonly Buffer[]): Work;
+  agree(): void {}
+  split(): Communicator[] {
+    return [this];
+  }
+  abort(): void {}
+  destroy(): void {}
+}
+
 /** One rank alone: every collective is a copy. */
-export class SoloCommunicator implements Communicator {
+export class SoloCommunicator extends OneProcess {
   readonly engine: string = "SOLO";
   readonly size: number = 1;
-  readonly ranks: readonly number[] = [0];
 
   start(collective: Collective, from: readonly Buffer[], to: readonly Buffer[]): Work {
     checkCollective(collective, from, to, this);
@@ -23,10 +36,4 @@ export class SoloCommunicator implements Communicator {
     } else b.copyIn(a.copyOut(new Uint8Array(a.nbytes)));
     return DONE;
   }
-  agree(): void {}
-  split(): Communicator[] {
-    return [this];
-  }
-  abort(): void {}
-  destroy(): void {}
 }

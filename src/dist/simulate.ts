@@ -4,9 +4,9 @@
  *
  * @module
  */
-import type { Communicator } from "../collectives/communicator.ts";
 import { DONE } from "../collectives/communicator.ts";
 import { world } from "../collectives/engines.ts";
+import { OneProcess } from "../collectives/solo.ts";
 import type { Buffer } from "../device/buffer.ts";
 import { defaultDevice, getDevice, setDefaultDevice } from "../device/device.ts";
 import { processes } from "../device/group.ts";
@@ -53,19 +53,14 @@ export interface SimulatedStep {
 const action = "simulate ranks";
 
 /** Ranks that are not there. */
-class AbsentRanks implements Communicator {
+class AbsentRanks extends OneProcess {
   readonly engine: string = "NULL";
-  readonly ranks: readonly number[] = [0];
-  constructor(readonly size: number) {}
+  constructor(readonly size: number) {
+    super();
+  }
   start(): typeof DONE {
     return DONE;
   }
-  agree(): void {}
-  split(): Communicator[] {
-    return [this];
-  }
-  abort(): void {}
-  destroy(): void {}
 }
 
 /**

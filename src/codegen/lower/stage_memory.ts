@@ -30,6 +30,15 @@ interface Steps {
   readonly together: number;
 }
 
+/** STAGEs whose tiles are in rings of `depth` buffers, filled in the iterations of `loop`: their memory, and elements of a tile. */
+interface RingTiles {
+  readonly stages: readonly UOp[];
+  readonly memory: readonly UOp[];
+  readonly sizes: readonly number[];
+  readonly loop: UOp;
+  readonly depth: number;
+}
+
 /** What {@linkcode StageMemory} needs of the expander. */
 interface StageContext {
   /** A new number for memory. */
@@ -172,8 +181,9 @@ export class StageMemory {
     });
     const sizes = stages.map(bufferSizeOf);
     const memory = stages.map((x, i) => this.local(x, sizes[i] * depth));
-    if (isOfBoxes(u)) return this.shareBoxes(stages, memory, sizes, loops[0], depth);
-    if (depth > 1) return this.shareRing(stages, memory, sizes, loops[0], depth);
+    const ring = { stages, memory, sizes, loop: loops[0], depth };
+    if (isOfBoxes(u)) return this.shareBoxes(ring);
+    if (depth > 1) return this.shareRing(ring);
     const before = loops.length === 0 ? undefined : uop(Ops.BARRIER, dtypes.void, loops);
     const filled = stages.map((x, i) => this.filled(x, memory[i], before ? after(memory[i], before) : memory[i]));
     const barrier = uop(Ops.BARRIER, dtypes.void, filled);
@@ -181,27 +191,14 @@ export class StageMemory {
   }
 
   /** Tiles of a ring that a copy engine brings. */
-  private shareBoxes(
-    stages: readonly UOp[],
-    memory: readonly UOp[],
-    sizes: readonly number[],
-    loop: UOp,
-    depth: number,
-  ): void {
+  private shareBoxes({ stages, memory, sizes, loop, depth }: RingTiles): void {
     const { copies } = this, threads = stages[0].src.find((r) => r.op === Ops.RANGE && kindOf(r) === AxisKind.LOCAL)!;
     const barriers = uop(Ops.LOCAL, dtypes.int64, [], new LocalArg(this.context.nextLocal(), depth, "shared"));
     const tiles = stages.map((u, i) => {
       return { memory: memory[i], box: u.src[0], size: sizes[i], width: argOf(u, Ops.STAGE).width };
     });
-    const late = this.late(depth), isFirst = threads.eq(0);
-    const { bases, slots } = (stages[0].src[0].arg as CopyEngine).fillRing({
-      tiles,
-      depth,
-      loop,
-      late,
-      barriers,
-      isFirst,
-    });
+    const late = this.late(depth), isFirst = threads.eq(0), engine = stages[0].src[0].arg as CopyEngine;
+    const { bases, slots } = engine.fillRing({ tiles, depth, loop, late, barriers, isFirst });
     stages.forEach((x, i) => {
       copies.register(bases[i]);
       this.memory.set(x, 0, bases[i]);
@@ -209,26 +206,21 @@ export class StageMemory {
     });
   }
 
-  /** Iterations after its own in which units may still read a tile: where they read registers, they are done as the loop ends. */
-  private late(depth: number): number {
-    const unit = this.copies.nodes.find((x) => x.op === Ops.WMMA),
-      shared = (unit?.arg as TensorCore | undefined)?.shared;
-    return shared?.[0] !== undefined && depth > 2 ? 1 : 0;
+  /** The units of the kernel, if it has any. */
+  private units(): TensorCore | undefined {
+    return this.copies.nodes.find((x) => x.op === Ops.WMMA)?.arg as TensorCore | undefined;
   }
 
-  private shareRing(
-    stages: readonly UOp[],
-    memory: readonly UOp[],
-    sizes: readonly number[],
-    loop: UOp,
-    depth: number,
-  ): void {
+  /** Iterations after its own in which units may still read a tile: where they read registers, they are done as the loop ends. */
+  private late(depth: number): number {
+    return this.units()?.shared?.[0] !== undefined && depth > 2 ? 1 : 0;
+  }
+
+  private shareRing({ stages, memory, sizes, loop, depth }: RingTiles): void {
     const { copies } = this, positions = this.stepPositions(stages), { dtype } = loop, last = sizeOf(loop) - 1;
     // elements that one access may read stay together
-    const unit = copies.nodes.find((x) => x.op === Ops.WMMA), hasUnits = unit !== undefined;
-    const shared = (unit?.arg as TensorCore | undefined)?.shared;
-    const late = this.late(depth);
-    const together = hasUnits ? 1 : Math.max(...stages.map((x) => Math.floor(WIDE / x.dtype.itemsize)));
+    const units = this.units(), late = this.late(depth);
+    const together = units !== undefined ? 1 : Math.max(...stages.map((x) => Math.floor(WIDE / x.dtype.itemsize)));
     const { bases, slots } = fillRing({
       memory,
       sizes,
@@ -238,7 +230,9 @@ export class StageMemory {
         k.op === Ops.CONST ? constant(Math.min(k.value, last), dtype) : k.lt(last).where(k, constant(last, dtype)),
       fill: (i, base, tile, slot) => this.fill(stages[i], base, new Map([[loop, tile]]), slot),
       // a unit that is still busy holds up who gives it more: copies come first
-      steps: shared !== undefined && depth > 2 ? 1 : Math.ceil(prod(positions.map((p) => copies.sizes[p])) / together),
+      steps: units?.shared !== undefined && depth > 2
+        ? 1
+        : Math.ceil(prod(positions.map((p) => copies.sizes[p])) / together),
       late,
     });
     stages.forEach((x, i) => {

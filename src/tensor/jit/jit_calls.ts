@@ -159,6 +159,16 @@ function emptyForm(key: string, inputs: readonly InputInfo[], usedAt: number): F
   return { key, inputs, calls: 0, usedAt, writes, assigned, plain, reached, captures: [], closed: new ClosedReads() };
 }
 
+/** A call: the form of its arguments, these, the tensors in them and their memory, those given away, and parts of others. */
+interface Call {
+  readonly form: Form;
+  readonly args: unknown[];
+  readonly leaves: Leaves;
+  readonly storages: readonly Storage[];
+  readonly donated: ReadonlySet<number>;
+  readonly parts: Parts;
+}
+
 /** A function under `jit`, with all that it has captured. */
 export class Jit implements JitCalls {
   private readonly forms = new Map<string, Form[]>();
@@ -181,7 +191,7 @@ export class Jit implements JitCalls {
     const views = viewsOf(tensors, form.writes, form.assigned);
     const storages = prepareInputs(tensors, form.writes, this.uses, lost), donated = this.donatedOf(args);
     const parts = new Parts(tensors, storages, form.writes, views, this.uses);
-    const result = this.answer(form, taken.args, taken.leaves, storages, donated, parts, tells);
+    const result = this.answer({ form, args: taken.args, leaves: taken.leaves, storages, donated, parts }, tells);
     if (donated.size > 0) {
       const kept = new Set(leavesOfTree(result, "call a jit function").tensors.map(madeOf)); // given back
       for (const { grad } of liveLeaves()) {
@@ -211,15 +221,8 @@ export class Jit implements JitCalls {
     return out;
   }
 
-  private answer(
-    form: Form,
-    args: unknown[],
-    leaves: Leaves,
-    storages: readonly Storage[],
-    donated: ReadonlySet<number>,
-    parts: Parts,
-    tells: boolean,
-  ): unknown {
+  private answer(call: Call, tells: boolean): unknown {
+    const { form, leaves, storages, parts } = call;
     const { stats } = this, { captures } = form, goesOn = form.calls > 0 && this.goesOn(form, leaves.tensors);
     const isEager = tells || parts.isMixed || goesOn || form.closed.moves > 1;
     for (let i = captures.length - 1; i >= 0 && !isEager; i--) {
@@ -227,33 +230,29 @@ export class Jit implements JitCalls {
       if (c.isOutdated()) {
         captures.splice(i, 1);
         stats.retraces++;
-      } else if (c.fits(leaves.tensors, storages)) return this.replay(c, form, args, leaves, storages, donated, parts);
+      } else if (c.fits(leaves.tensors, storages)) return this.replay(c, call);
     }
     const start = nodesMade();
     if (form.calls++ === 0 || isEager) {
       stats.eager++;
-      return withoutGraphs(this.run(form, args, leaves.tensors, storages), start);
+      return withoutGraphs(this.run(form, call.args, leaves.tensors, storages), start);
     }
     let heard: ReturnType<typeof captureCall>;
     try {
       heard = captureCall({
+        ...call,
         fn: this.fn,
-        args,
-        leaves,
-        storages,
-        parts,
         uses: this.uses,
         writes: form.writes,
         plain: form.plain,
         closed: form.closed,
         reuseOutputs: this.options.reuseOutputs === true,
-        donated,
       });
     } catch (error) {
       if (!(error instanceof ClosedOver)) throw error;
       this.uses.noteOwn(error.argument);
       stats.eager++;
-      return withoutGraphs(this.run(form, args, leaves.tensors, storages), start);
+      return withoutGraphs(this.run(form, call.args, leaves.tensors, storages), start);
     }
     const { captured, result, moves } = heard;
     parts.learn(captured.writtenInputs);
@@ -435,15 +434,8 @@ export class Jit implements JitCalls {
     return result;
   }
 
-  private replay(
-    c: Captured,
-    form: Form,
-    args: unknown[],
-    leaves: Leaves,
-    storages: readonly Storage[],
-    donated: ReadonlySet<number>,
-    parts: Parts,
-  ): unknown {
+  private replay(c: Captured, call: Call): unknown {
+    const { leaves, storages, donated, parts } = call;
     this.stats.replays++;
     relieveHeap(REPLAY_SHARE);
     relieveDevices();
@@ -451,20 +443,13 @@ export class Jit implements JitCalls {
     c.catchUp(storages);
     const result = envNumber("JIT_CHECK") === 0
       ? c.run(leaves, storages, donated.size > 0, parts)
-      : this.checked(c, form, args, leaves, storages, parts);
+      : this.checked(c, call);
     parts.write(c.writtenInputs, result);
     return result;
   }
 
   /** As a replay, beside a call, in which parts of other tensors are tensors of their own, as in the replay. */
-  private checked(
-    c: Captured,
-    form: Form,
-    args: unknown[],
-    { tensors, key, bound }: Leaves,
-    storages: readonly Storage[],
-    parts: Parts,
-  ): unknown {
+  private checked(c: Captured, { form, args, leaves: { tensors, key, bound }, storages, parts }: Call): unknown {
     const back = new Map<TensorBase, TensorBase>();
     const own = tensors.map((t, i) => {
       if (!parts.has(i)) return t;
