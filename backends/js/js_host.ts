@@ -7,12 +7,10 @@
 import { type Allocator, type Block, type ForeignMemory, LruAllocator } from "../../src/device/allocator.ts";
 import type { Backend, Device } from "../../src/device/device.ts";
 import type { Compiler, Graph, Launch } from "../../src/device/program.ts";
-import { arrayName, type DType } from "../../src/dtype/dtype.ts";
+import { arrayClass, type DType } from "../../src/dtype/dtype.ts";
 import { OutOfMemoryError } from "../../src/helpers/errors.ts";
 import type { Capabilities, Renderer } from "../../src/renderer/renderer.ts";
 import type { Elements } from "./js_runtime.ts";
-
-type ArrayClass = new (buffer: ArrayBuffer, offset?: number, length?: number) => Elements;
 
 /** Memory of the JS device. */
 export class JsBlock {
@@ -29,7 +27,7 @@ export class JsBlock {
       const known = this.whole[dtype.id];
       if (known !== undefined && known.length === size) return known;
     }
-    const Class = (globalThis as unknown as Record<string, ArrayClass>)[arrayName(dtype)];
+    const Class = arrayClass<Elements>(dtype);
     if (offset % dtype.itemsize !== 0) {
       return new Class(this.bytes.slice(offset, offset + size * dtype.itemsize).buffer as ArrayBuffer);
     }

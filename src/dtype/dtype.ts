@@ -238,6 +238,21 @@ export function arrayName(d: DType): string {
   return `${d.isInt && d.bits === 64 ? "Big" : ""}${kind}${d.bits}Array`;
 }
 
+/** A class of typed arrays. */
+export interface ArrayClass<A> {
+  /** Zeros. */
+  new (length: number): A;
+  /** Elements in memory, from a byte on. */
+  new (buffer: ArrayBufferLike, offset?: number, length?: number): A;
+  /** Numbers; of 64-bit integers bigints. */
+  from(values: ArrayLike<number | bigint>): A;
+}
+
+/** The class of the arrays that {@linkcode arrayName} names, as its caller knows them. */
+export function arrayClass<A>(d: DType): ArrayClass<A> {
+  return (globalThis as unknown as Record<string, ArrayClass<A>>)[arrayName(d)];
+}
+
 /**
  * The layout of a float of fewer than 32 bits: bits of its mantissa, the bias of its exponent, and whether the largest exponent
  * is that of infinities and NaN. Without those, all bits set are NaN, and the others numbers.

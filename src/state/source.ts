@@ -8,7 +8,7 @@ import { attachBuffer, type Buffer, bufferOf } from "../device/buffer.ts";
 import { defaultDevice, type DeviceName, getDevice, knownDevice } from "../device/device.ts";
 import { fileDevice, FILES } from "../device/files.ts";
 import { takeTurn } from "../device/pressure.ts";
-import { arrayName, type DType, type DTypeLike, dtypes, toDType } from "../dtype/dtype.ts";
+import { arrayClass, type DType, type DTypeLike, dtypes, toDType } from "../dtype/dtype.ts";
 import { ArgumentError, FormatError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
 import { checkInteger, checkOptions, describe } from "../helpers/options.ts";
@@ -146,8 +146,7 @@ export function tensorOfBytes(bytes: Bytes, dtype: DType, shape: readonly number
     : bytes.slice().buffer;
   if (dtype.isBool) return new Tensor(new Uint8Array(buffer), { dtype, device: target }).reshape(shape);
   const raw = passesAsBits(dtype) ? bitsOf(dtype) : dtype;
-  const arrays = globalThis as unknown as Record<string, new (buffer: ArrayBufferLike) => Uint8Array>;
-  const t = new Tensor(new arrays[arrayName(raw)](buffer), { device: target });
+  const t = new Tensor(new (arrayClass<Uint8Array>(raw))(buffer), { device: target });
   return (raw === dtype ? t : t.bitcast(dtype)).reshape(shape);
 }
 

@@ -57,22 +57,23 @@ export interface Gguf {
   readonly tensors: ReadonlyMap<string, GgufTensor>;
 }
 
-/** By number in files: name and bytes. */
-export const SCALARS: readonly (readonly [GgufScalarType, number])[] = [
-  ["uint8", 1],
-  ["int8", 1],
-  ["uint16", 2],
-  ["int16", 2],
-  ["uint32", 4],
-  ["int32", 4],
-  ["float32", 4],
-  ["bool", 1],
-  ["string", 8],
-  ["string", 8], // a list; see LIST
-  ["uint64", 8],
-  ["int64", 8],
-  ["float64", 8],
-];
+/** By number in files: name and bytes, and what reads one; strings and lists begin with their length. */
+export const SCALARS: readonly (readonly [GgufScalarType, number, (view: DataView, at: number) => number | bigint])[] =
+  [
+    ["uint8", 1, (view, at) => view.getUint8(at)],
+    ["int8", 1, (view, at) => view.getInt8(at)],
+    ["uint16", 2, (view, at) => view.getUint16(at, true)],
+    ["int16", 2, (view, at) => view.getInt16(at, true)],
+    ["uint32", 4, (view, at) => view.getUint32(at, true)],
+    ["int32", 4, (view, at) => view.getInt32(at, true)],
+    ["float32", 4, (view, at) => view.getFloat32(at, true)],
+    ["bool", 1, (view, at) => view.getUint8(at)],
+    ["string", 8, (view, at) => small(view.getBigUint64(at, true))],
+    ["string", 8, (view, at) => small(view.getBigUint64(at, true))], // a list; see LIST
+    ["uint64", 8, (view, at) => small(view.getBigUint64(at, true))],
+    ["int64", 8, (view, at) => small(view.getBigInt64(at, true))],
+    ["float64", 8, (view, at) => view.getFloat64(at, true)],
+  ];
 /** The number of lists. */
 export const LIST = 9;
 /** The first four bytes, "GGUF". */
@@ -126,35 +127,12 @@ class Cursor {
     }
   }
   scalar(kind: number, what: string): number | bigint | boolean | string {
-    const [type, nbytes] = SCALARS[kind];
+    const [type, nbytes, read] = SCALARS[kind];
     if (type === "string") return this.text(what, this.source.size);
-    const i = this.take(nbytes, what), { view } = this;
-    switch (type) {
-      case "uint8":
-        return view.getUint8(i);
-      case "int8":
-        return view.getInt8(i);
-      case "uint16":
-        return view.getUint16(i, true);
-      case "int16":
-        return view.getInt16(i, true);
-      case "uint32":
-        return view.getUint32(i, true);
-      case "int32":
-        return view.getInt32(i, true);
-      case "float32":
-        return view.getFloat32(i, true);
-      case "float64":
-        return view.getFloat64(i, true);
-      case "bool":
-        if (view.getUint8(i) > 1) throw this.source.bad(`${what} is ${view.getUint8(i)}, neither true nor false`);
-        return view.getUint8(i) === 1;
-      case "uint64":
-        return small(view.getBigUint64(i, true));
-      case "int64":
-        return small(view.getBigInt64(i, true));
-    }
-    return type satisfies never;
+    const i = this.take(nbytes, what), value = read(this.view, i);
+    if (type !== "bool") return value;
+    if (value > 1) throw this.source.bad(`${what} is ${value}, neither true nor false`);
+    return value === 1;
   }
 }
 

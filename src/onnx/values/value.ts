@@ -6,7 +6,7 @@
  * @module
  */
 import type { DeviceName } from "../../device/device.ts";
-import { arrayName, type DType, dtypes } from "../../dtype/dtype.ts";
+import { arrayClass, type DType, dtypes } from "../../dtype/dtype.ts";
 import type { FormatError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
 import { tensorOfBytes } from "../../state/source.ts";
@@ -128,9 +128,8 @@ export function tensorOfHost(data: ArrayLike<number>, dtype: DType, shape: reado
     if (uniform) return Tensor.full([...shape], dtype.isBool ? data[0] !== 0 : data[0], { dtype });
   }
   const wide = dtype.isFloat && dtype.itemsize < 4 ? dtypes.float32 : dtype;
-  const arrays = globalThis as unknown as Record<string, { from(x: ArrayLike<number | bigint>): Float32Array }>;
   const values = wide.isInt && wide.bits === 64 ? Array.from(data, (x) => BigInt(Math.trunc(x))) : data;
-  const t = new Tensor(arrays[arrayName(wide)].from(values), { dtype: wide, device });
+  const t = new Tensor(arrayClass<Float32Array>(wide).from(values), { dtype: wide, device });
   return (wide === dtype ? t : t.cast(dtype)).reshape([...shape]);
 }
 
@@ -251,8 +250,7 @@ function bytesToNumbers(bytes: Uint8Array<ArrayBuffer>, dtype: DType): ArrayLike
   if (dtype.isFloat && dtype.itemsize < 4) {
     return hostNumbers(tensorOfBytes(bytes, dtype, [bytes.length / dtype.itemsize], "JS").cast("float32").dataSync());
   }
-  const arrays = globalThis as unknown as Record<string, new (buffer: ArrayBuffer) => ArrayLike<number | bigint>>;
-  return hostNumbers(new arrays[arrayName(dtype)](bytes.buffer));
+  return hostNumbers(new (arrayClass<ArrayLike<number | bigint>>(dtype))(bytes.buffer));
 }
 
 /** A value whose numbers are known, by reading it. */

@@ -5,7 +5,7 @@
  * @module
  */
 import { f32ToBf16Bits, f32ToFp8Bits, fp8BitsToF32, oddNumber } from "../../dtype/convert.ts";
-import { arrayName, type DType, type DTypeName, DTYPES, dtypes } from "../../dtype/dtype.ts";
+import { type ArrayClass, arrayClass, type DType, type DTypeName, DTYPES, dtypes } from "../../dtype/dtype.ts";
 import { f16Bits, f16Value } from "../../dtype/float16.ts";
 import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
@@ -73,19 +73,12 @@ type Value = Scalar | ComplexValue;
 /** Lists nested deeper contain themselves, or are a mistake. */
 const MOST_AXES = 64;
 /** The array that holds the bytes of each dtype (bits for bfloat16). */
-interface ArrayType {
-  new (length: number): HostArray;
-  new (buffer: ArrayBufferLike, offset: number, length: number): HostArray;
-}
-
-const ARRAYS = new Map(
-  DTYPES.slice(1).map((d) => [d, (globalThis as unknown as Record<string, ArrayType>)[arrayName(d)]]),
-);
+const ARRAYS = new Map(DTYPES.slice(1).map((d) => [d, arrayClass<HostArray>(d)]));
 /** Node.js before 24 has none: bits there, and Float32Array for users. */
 const HAS_FLOAT16 = typeof Float16Array === "function";
 ARRAYS.set(dtypes.float16, HAS_FLOAT16 ? Float16Array : Uint16Array);
 
-function arrayType(dtype: DType): ArrayType {
+function arrayType(dtype: DType): ArrayClass<HostArray> {
   const type = ARRAYS.get(dtype.real);
   if (type === undefined) {
     throw new ArgumentError(`hold ${dtype} on the host`, { reason: "this engine has no array for it" });
