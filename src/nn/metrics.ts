@@ -33,6 +33,11 @@ export abstract class Metric<V = number> {
     if (this.parts.length < FOLDED) return;
     this.parts = [Tensor.stack(this.parts).sum(0).realize()];
   }
+  /** Adds the sum of numbers of a batch, and how many there are. */
+  protected addMean(x: Tensor): void {
+    const sum = x.sum();
+    this.add(Tensor.stack([sum, Tensor.full([], x.numel(), { device: sum.device }).float()]));
+  }
   /** The sums of all batches; zeros before the first one. */
   protected async sums(k: number): Promise<number[]> {
     const total = new Array<number>(k).fill(0);
@@ -405,8 +410,7 @@ export class MSE extends Metric {
   /** Adds a batch. @throws {ShapeError} */
   update(predicted: Tensor, target: Tensor): this {
     checkAlike("update MSE", predicted, target);
-    const sum = predicted.float().sub(target.float()).square().sum();
-    this.add(Tensor.stack([sum, Tensor.full([], target.numel(), { device: sum.device }).float()]));
+    this.addMean(predicted.float().sub(target.float()).square());
     return this;
   }
   /** The value over all batches so far. */
@@ -421,8 +425,7 @@ export class MAE extends Metric {
   /** Adds a batch. @throws {ShapeError} */
   update(predicted: Tensor, target: Tensor): this {
     checkAlike("update MAE", predicted, target);
-    const sum = predicted.float().sub(target.float()).abs().sum();
-    this.add(Tensor.stack([sum, Tensor.full([], target.numel(), { device: sum.device }).float()]));
+    this.addMean(predicted.float().sub(target.float()).abs());
     return this;
   }
   /** The value over all batches so far. */

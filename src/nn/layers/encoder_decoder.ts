@@ -25,7 +25,12 @@ abstract class Stack<L extends object> {
   readonly layers: L[];
   readonly norm: Norm | undefined;
 
-  protected constructor(what: string, layer: L, count: number, norm: Norm | undefined) {
+  /** @param name of the class; its blocks are named so, too */
+  protected constructor(name: string, Layer: new (...args: never) => L, layer: L, count: number, norm?: Norm) {
+    const what = `make ${name}`;
+    if (!(layer instanceof Layer)) {
+      throw new ArgumentError(what, { reason: `it takes a ${name}Layer, not ${describe(layer)}` });
+    }
     checkInteger(what, "numLayers", count, 1);
     if (norm !== undefined && typeof norm?.call !== "function") {
       throw new ArgumentError(what, { reason: `norm must be a layer, not ${describe(norm)}` });
@@ -44,11 +49,7 @@ abstract class Stack<L extends object> {
 export class TransformerEncoder extends Stack<TransformerEncoderLayer> {
   /** @throws {ArgumentError} for a block of another class, or a number of them that is not positive */
   constructor(encoderLayer: TransformerEncoderLayer, numLayers: number, norm?: { call(x: Tensor): Tensor }) {
-    const what = "make TransformerEncoder";
-    if (!(encoderLayer instanceof TransformerEncoderLayer)) {
-      throw new ArgumentError(what, { reason: `it takes a TransformerEncoderLayer, not ${describe(encoderLayer)}` });
-    }
-    super(what, encoderLayer, numLayers, norm);
+    super("TransformerEncoder", TransformerEncoderLayer, encoderLayer, numLayers, norm);
   }
   /** Each block has the same masks. @throws {ShapeError} {DTypeError} for masks that do not fit */
   call(x: Tensor, masks: SequenceMasks = {}): Tensor {
@@ -60,11 +61,7 @@ export class TransformerEncoder extends Stack<TransformerEncoderLayer> {
 export class TransformerDecoder extends Stack<TransformerDecoderLayer> {
   /** @throws {ArgumentError} for a block of another class, or a number of them that is not positive */
   constructor(decoderLayer: TransformerDecoderLayer, numLayers: number, norm?: { call(x: Tensor): Tensor }) {
-    const what = "make TransformerDecoder";
-    if (!(decoderLayer instanceof TransformerDecoderLayer)) {
-      throw new ArgumentError(what, { reason: `it takes a TransformerDecoderLayer, not ${describe(decoderLayer)}` });
-    }
-    super(what, decoderLayer, numLayers, norm);
+    super("TransformerDecoder", TransformerDecoderLayer, decoderLayer, numLayers, norm);
   }
   /** `masks` are of the sequence, `memoryMasks` of memory. @throws {ShapeError} {DTypeError} for masks that do not fit */
   call(x: Tensor, memory: Tensor, masks: SequenceMasks = {}, memoryMasks: SequenceMasks = {}): Tensor {
