@@ -229,9 +229,7 @@ export abstract class TensorBase {
     this.grad = undefined;
     node.names++;
     if (node.extentMemo === undefined) extentsOf(node); // what has no extent is refused here
-    if (node.line === undefined && wantsLines() && (wantsMemoryLines() || unshaped(node).op !== Ops.BUFFER)) {
-      node.line = new Site();
-    }
+    if (node.line === undefined && (node.op === Ops.BUFFER ? wantsMemoryLines() : wantsLines())) node.line = new Site();
     if (meshes.count > 0 && findGroup(deviceOf(node) ?? "") !== undefined) checkShards(bare(node));
     if (pendingScopes.size > 0) noteHandle(placeOf(node));
   }

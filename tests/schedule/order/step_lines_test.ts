@@ -2,7 +2,9 @@
 import { assertEquals } from "@std/assert";
 import type { BoundSchedule } from "../../../src/schedule/schedule.ts";
 import { stepLines } from "../../../src/schedule/order/step_lines.ts";
-import { context, record, Tensor } from "../../../mod.ts";
+import { context, Device, jit, record, Tensor } from "../../../mod.ts";
+
+Device.get(); // devices open outside of tests
 
 /** The lines of the steps of a schedule, counted from the first of them all. */
 function linesOf(fn: () => Tensor): number[][] {
@@ -23,6 +25,19 @@ Deno.test("step lines: a kernel has all lines between what it makes and what it 
     return z.mul(2)
       .sqrt();
   });
-  // memory that nobody computes is of no line
-  assertEquals(lines.filter((step) => step.length > 1), [[0, 1, 2, 3], [4, 5]]);
+  assertEquals(lines.filter((step) => step.length > 1), [[0, 1, 2, 3, 4], [5, 6]]);
+});
+
+Deno.test("step lines: memory has the line that makes it, a result of a replay that of the call", () => {
+  const step = jit((t: Tensor) => t.mul(2)), x = Tensor.ones([6, 4], { device: "NULL" }).realize();
+  for (let i = 0; i < 3; i++) step(x).dispose();
+  const lines = linesOf(() => {
+    const y = step(x);
+    const z = Tensor.empty([6, 4], { device: "NULL" });
+    const one = new Tensor([[1, 2, 3, 4]], { device: "NULL" });
+
+    return y.add(z)
+      .mul(one);
+  });
+  assertEquals([step.stats.replays, lines.at(-1)!.toSorted()], [2, [0, 1, 2, 4, 5]]);
 });
