@@ -46,7 +46,8 @@ import {
 } from "../uop/graph/writes.ts";
 import { allBeside } from "./gradients/open_gradients.ts";
 import { keepOrigins } from "./gradients/origins.ts";
-import { internals, isWeak, type Operand, type Realizing, realizing, TensorBase } from "./handle/base.ts";
+import { internals, type Operand, type Realizing, realizing, TensorBase } from "./handle/base.ts";
+import { isWeak } from "./handle/weak_numbers.ts";
 import { cutHere, materializeShape } from "./handle/broadcast.ts";
 import { tensorList } from "./handle/dims.ts";
 import { ownMemory, unplaced } from "./handle/memory_of.ts";

@@ -20,7 +20,8 @@ import { constant, UOp, uop } from "../uop/core/uop.ts";
 import { isMemory, shown } from "../uop/graph/writes.ts";
 import { FAMILIES, type TensorFamilies } from "./families.ts";
 import { type Axes, checkShape } from "./handle/axes.ts";
-import { checkTensor, isTensor, markWeak, type NestedArray, type Operand, TensorBase } from "./handle/base.ts";
+import { checkTensor, isTensor, type NestedArray, type Operand, TensorBase } from "./handle/base.ts";
+import { markWeak } from "./handle/weak_numbers.ts";
 import {
   arangeNode,
   arangeSized,
@@ -346,10 +347,7 @@ export class Tensor extends TensorBase {
     return drawn(node, rest);
   }
   /** Normal with `mean` (0) and `std` (1). @throws {ArgumentError} for a negative `std` */
-  static normal(
-    shape: Shape,
-    options: TensorOptions & { readonly mean?: number; readonly std?: number } = {},
-  ): Tensor {
+  static normal(shape: Shape, options: TensorOptions & { readonly mean?: number; readonly std?: number } = {}): Tensor {
     checkOptions("draw normal numbers", options, [...TENSOR_OPTIONS, "mean", "std"]);
     const { mean = 0, std = 1, ...rest } = options;
     if (!(std >= 0)) throw new ArgumentError("draw normal numbers", { reason: `std must be at least 0, not ${std}` });

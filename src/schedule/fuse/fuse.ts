@@ -14,10 +14,9 @@ import { isAlu, isMovement, Ops } from "../../uop/core/ops.ts";
 import { iterationsOf } from "../../uop/core/ranges.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { range, toposort, type UOp } from "../../uop/core/uop.ts";
-import { dependence, isLoop, isOutputOnly, outputDependence, sourceIndex } from "../../uop/graph/movement_index.ts";
+import { dependence, isLoop, isOutputOnly, outputDependence } from "../../uop/graph/movement_index.ts";
 import { isRecording, noteChange } from "../../uop/rewrite/record.ts";
-import { MAX_LOOKED_AT } from "./cascade.ts";
-import { type Context, ContextWalk, type Facts, MOST_COPIES, MOST_KEPT, OUTPUT_RANGES } from "./contexts.ts";
+import { type Context, type Facts, MOST_COPIES, MOST_KEPT } from "./contexts.ts";
 import { type Decision, tellDecision } from "./decisions.ts";
 import {
   type ChainPlan,
@@ -32,12 +31,12 @@ import {
   elementsBelow,
   isOperandOf,
   isProduct,
-  isSelection,
   isTiledProduct,
   LONG_PRODUCT,
   readsOf,
   termsOf,
 } from "./reduce_forms.ts";
+import { outputAxes, ReduceReads } from "./reduce_reads.ts";
 import { KEEP_COST_REPEATED, readersIn, type Surroundings, workAgain } from "./recompute.ts";
 
 /**
@@ -69,12 +68,6 @@ const MAX_CONTEXTS = 8;
 const MANY_TIMES = 8;
 
 const ANY_DEVICE: FusionCaps = { l2: 0, hasGrid: false, vectorLanes: () => 1 };
-
-/** Something that a computation reads: its bytes, and the ranges that its indices depend on. */
-interface Operand {
-  readonly nbytes: number;
-  readonly ranges: readonly UOp[];
-}
 
 /** A node that is to be decided on, and where it is read. */
 class Case {
@@ -209,7 +202,7 @@ const REDUCING: readonly Reason[] = [
 ];
 
 /** Decides by the tables. */
-class Fuser extends ContextWalk {
+class Fuser extends ReduceReads {
   private surroundings: Surroundings | undefined;
   /** By kernel: the product that it computes in tiles, and those of which its results may be made. */
   private readonly products = new Map<UOp, UOp>();
@@ -405,70 +398,6 @@ class Fuser extends ContextWalk {
       this.everyOperand(below.reduce, below.idx, (o) => wide.some((r) => !o.ranges.includes(r)));
   }
 
-  /** The nearest reduce below `u` that is computed with it, and where it is read if `u` is read at `idx`. */
-  private nearestReduce(u: UOp, idx: readonly UOp[]): { reduce: UOp; idx: readonly UOp[] } | undefined {
-    while (u.op !== Ops.REDUCE) {
-      const next = u.op === Ops.EXPAND ? undefined : u.src.find((s) => this.of(s).reduces && !this.realized.has(s));
-      if (next === undefined) return undefined;
-      if (isMovement(u.op)) idx = sourceIndex(u, idx).idx;
-      u = next;
-    }
-    return { reduce: u, idx };
-  }
-
-  /**
-   * Does `test` hold for all that reduce `u`, read at `idx`, reads: storage, nodes to be realized, other reduces? false
-   * also where there is too much to look at.
-   */
-  private everyOperand(u: UOp, idx: readonly UOp[], test: (o: Operand) => boolean): boolean {
-    const seen = new Map<UOp, (readonly UOp[])[]>();
-    let left = MAX_LOOKED_AT;
-    const visit = (v: UOp, at: readonly UOp[]): void => {
-      if (left <= 0 || v.op === Ops.CONST || v.op === Ops.IOTA || v.op === Ops.VARIABLE || v.op === Ops.BIND) return;
-      const before = seen.get(v);
-      if (before === undefined) seen.set(v, [at]);
-      else if (before.some((x) => sameArray(x, at))) return;
-      else before.push(at);
-      left--;
-      if (isLeaf(v) || this.realized.has(v) || (v.op === Ops.REDUCE && v !== u)) {
-        if (!test({ nbytes: numelOf(v) * v.dtype.itemsize, ranges: dependence(at) })) left = 0;
-        return;
-      }
-      this.enter(v, { kernel: u, idx: at, active: 1, underSum: false }, (s, _, i) => visit(s, i));
-    };
-    visit(u, idx);
-    return left > 0;
-  }
-
-  /** Elements that the nearest reduces below `u` read. */
-  private workBelow(u: UOp): number {
-    while (isAlu(u.op) || isMovement(u.op)) {
-      const next = u.src.find((s) => this.of(s).reduces && !this.realized.has(s));
-      if (next === undefined) return 0;
-      u = next;
-    }
-    return u.op === Ops.REDUCE && !this.isSelected(u) ? numelOf(u.src[0]) : 0;
-  }
-
-  /** Does a sum select an element of what needs no reduce? Else it is computed where those are. */
-  private isSelected(u: UOp): boolean {
-    return isSelection(u) && this.of(u.src[0].src[1]).depth === 0;
-  }
-
-  /** The output axis of each range, as {@linkcode outputRanges} numbers them without an order. */
-  private axesOf(ranges: readonly UOp[]): number[] {
-    return ranges.map((r) => argOf(r, Ops.RANGE).id).filter((id) => id < OUTPUT_RANGES).sort((a, b) => a - b);
-  }
-
-  /** Times a node without reduces is computed: outside of the output loops behind the last one that it depends on. */
-  entered(c: Context): number {
-    const ranges = outputDependence(c.idx);
-    if (ranges === undefined) return c.active;
-    const shape = shapeOf(c.kernel.op === Ops.STORE ? c.kernel.src[1] : c.kernel);
-    const last = Math.max(-1, ...this.axesOf(ranges));
-    return shape.slice(0, last + 1).reduce((n, size) => n * size, 1);
-  }
-
   /**
    * Computes the first reduce of a cascade in one pass with the second one, where it cannot stand in front of it: the row
    * is too long to be read twice from a cache, or there are too few rows to share out.
@@ -493,7 +422,7 @@ class Fuser extends ContextWalk {
     if (count * u.src[0].dtype.itemsize <= kept) return false;
     const { joined } = this.planOf(kernel);
     joined.set(u, cascade).set(second, cascade);
-    return ranges.length === 0 || this.fixOuter(kernel, this.axesOf(ranges));
+    return ranges.length === 0 || this.fixOuter(kernel, outputAxes(ranges));
   }
 
   private hoistable(u: UOp, c: Context): boolean {
@@ -519,7 +448,7 @@ class Fuser extends ContextWalk {
     const iterations = iterationsOf(ranges);
     if (iterations > numel || this.losesLanes(u, c, iterations)) return false;
     if (iterations < MIN_ROWS && c.active > MAX_SERIAL) return false;
-    return this.fixOuter(c.kernel, this.axesOf(ranges));
+    return this.fixOuter(c.kernel, outputAxes(ranges));
   }
 
   /** Would a long sum of products give up the lanes of its innermost output axis for a few results that it is spread over? */
@@ -548,7 +477,7 @@ class Fuser extends ContextWalk {
       const first = list[0].idx[i];
       const ranges = outputDependence([first]);
       if (ranges !== undefined && list.every((c) => c.idx[i] === first)) {
-        for (const a of this.axesOf(ranges)) outer.add(a);
+        for (const a of outputAxes(ranges)) outer.add(a);
         continue;
       }
       if (list.some((c) => c.idx[i].op !== Ops.RANGE || c.idx[i].src[0].value !== shape[i])) return undefined;

@@ -90,6 +90,30 @@ export interface Source<T extends Handle> {
   isNow(now: UOp): boolean;
 }
 
+/** A tensor as it was before what it is a view of has moved. */
+interface Before<T extends Handle> {
+  readonly was: UOp;
+  readonly source: Source<T> | undefined;
+}
+
+/** What tensors, each a view of the one before it, are where the first is `top`, and below that memory has moved; undefined: unknown. */
+export function moveAll<T extends Handle>(path: readonly Before<T>[], moved: Moved, top: UOp): (UOp | undefined)[] {
+  const made: (UOp | undefined)[] = [top];
+  for (let i = 1; i < path.length; i++) {
+    const { was, source } = path[i];
+    let u = made[i - 1] && source?.move(was, made[i - 1]!, moved);
+    // what a builder has merged with the view below is found in what that is a view of
+    for (let k = i - 1; u === undefined && k > 0; k--) {
+      const over = path[k].source?.over;
+      if (over === undefined || made[k - 1] === undefined) continue;
+      const own = shown(was, over);
+      if (own.base === over) u = showAs(own.steps, reshape(bare(made[k - 1]!), shapeOf(over)));
+    }
+    made.push(u);
+  }
+  return made;
+}
+
 /** The tensor, if it still is what it was. */
 function still<T extends Handle>({ handle, epoch }: Named<T>, epochOf: (t: T) => number): T | undefined {
   return epochOf(handle) === epoch ? handle : undefined;

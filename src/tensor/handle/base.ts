@@ -16,14 +16,14 @@ import { type Line, Site } from "../../helpers/stack.ts";
 import { checkShards } from "../../engine/front/engine.ts";
 import { argOf, type Storage } from "../../uop/core/args.ts";
 import { reshape } from "../../uop/core/build_movement.ts";
-import { isMovement, Ops } from "../../uop/core/ops.ts";
+import { Ops } from "../../uop/core/ops.ts";
 import { deviceOf, shapeOf } from "../../uop/core/shape.ts";
 import { meshes } from "../../uop/core/sharding.ts";
-import { constant, toposort, type UOp, uop } from "../../uop/core/uop.ts";
+import { constant, type UOp, uop } from "../../uop/core/uop.ts";
 import { bare, shapedLike } from "../../uop/graph/complex.ts";
 import { extentsOf, withExtents } from "../../uop/graph/extent.ts";
 import { isGone, isStale } from "../../uop/graph/lost.ts";
-import { latest, unlabeled, unshaped, wholeOf } from "../../uop/graph/resolve.ts";
+import { unlabeled, unshaped, wholeOf } from "../../uop/graph/resolve.ts";
 import {
   folded,
   isAlias,
@@ -38,8 +38,9 @@ import { broadcastNodes, checkSameDevice, cutHere, isScalarLeaf } from "./broadc
 import { type ComplexValue, isComplexValue, isList, type TypedArray } from "../nodes/host.ts";
 import { hasIdentity, hasValues, isTurned, ownMemory } from "./memory_of.ts";
 import { castNode, checkFits, checkScalar, complexConst, inferDType, scalarConst } from "../nodes/scalars.ts";
-import { type Named, type Source, sourceOf } from "./aliases.ts";
+import { moveAll, type Named, type Source, sourceOf } from "./aliases.ts";
 import { claim, moveClaim, placeOf, unclaim } from "./claims.ts";
+import { noGradient } from "./weak_numbers.ts";
 
 /** Nested lists of numbers, booleans, bigints or complex numbers, or of TypedArrays; all lists of a level have one length. */
 export type NestedArray = readonly (number | boolean | bigint | ComplexValue | NestedArray | TypedArray)[];
@@ -76,33 +77,6 @@ export const requiring: {
 export function handlesMade(): number {
   return nextSerial;
 }
-/** Handles of whole numbers that were given without a dtype, and have no storage to say so. */
-const weakScalars = new WeakSet<TensorBase>();
-
-/** Marks a handle on a constant as one of whole numbers that were given without a dtype. */
-export function markWeak(t: TensorBase): void {
-  weakScalars.add(t);
-}
-
-/**
- * Whether a tensor is whole numbers that were given without a dtype, under any shape or order: JavaScript cannot tell 1.0
- * from 1, so where floats are expected they are taken as such.
- */
-export function isWeak(t: TensorBase): boolean {
-  if (!t.dtype.isInt) return false;
-  if (weakScalars.has(t)) return true;
-  let u = t.uop;
-  while (isMovement(u.op) || u.op === Ops.COPY || u.op === Ops.CONTIGUOUS) u = latest(u.src[0]);
-  return u.op === Ops.BUFFER && argOf(u, Ops.BUFFER).storage.weak;
-}
-
-/** Why a tensor of integers has no gradient, and what to do about whole numbers that were meant as floats. */
-export function noGradient(t: TensorBase): string {
-  const reason = "only floating-point tensors have gradients";
-  if (isWeak(t)) return `${reason}; make it with { dtype: "float32" }`;
-  const weak = toposort(t.uop).some((u) => u.op === Ops.BUFFER && argOf(u, Ops.BUFFER).storage.weak);
-  return weak ? `${reason}; make the lists that it is computed from tensors with { dtype: "float32" }` : reason;
-}
 
 function epochOf(t: TensorBase): number {
   return epochs(t);
@@ -112,8 +86,8 @@ let epochs: (t: TensorBase) => number;
 /** Whether a tensor is a value that only happens to be what is in memory, or ends in another order of what has become memory. */
 let isOfValue: (t: TensorBase) => boolean;
 
-/** What the tensors of `path` are, each a view of the one before it, where the first is `top` and below that `base` is `now`; undefined where that is unknown. */
-let movedBy: (path: readonly TensorBase[], base: UOp, now: UOp, top: UOp) => (UOp | undefined)[];
+/** What the tensors of `path` are where the first is `top`, and below that `from` has become `to`: see {@linkcode moveAll}. */
+let movedBy: (path: readonly TensorBase[], from: UOp, to: UOp, top: UOp) => (UOp | undefined)[];
 
 /** What {@linkcode TensorBase} says of casts. */
 export const CAST_COPY: readonly [method: string, instead: string] = [
@@ -180,21 +154,8 @@ export abstract class TensorBase {
   static {
     epochs = (t) => t.epoch;
     isOfValue = (t) => t.isValue || isTurned(t.node);
-    movedBy = (path, base, now, top) => {
-      const was = path.map((t) => t.present), made: (UOp | undefined)[] = [top];
-      for (let i = 1; i < path.length; i++) {
-        let u = made[i - 1] && path[i].source?.move(was[i], made[i - 1]!, { from: base, to: now });
-        // what a builder has merged with the view below is found in what that is a view of
-        for (let k = i - 1; u === undefined && k > 0; k--) {
-          const over = path[k].source?.over;
-          if (over === undefined || made[k - 1] === undefined) continue;
-          const own = shown(was[i], over);
-          if (own.base === over) u = showAs(own.steps, reshape(bare(made[k - 1]!), shapeOf(over)));
-        }
-        made.push(u);
-      }
-      return made;
-    };
+    movedBy = (path, from, to, top) =>
+      moveAll(path.map((t) => ({ was: t.present, source: t.source })), { from, to }, top);
     internals = {
       wrap: (t, u) => t.wrap(u),
       wrapView: (t, u) => t.viewOf(u),
@@ -545,10 +506,7 @@ export abstract class TensorBase {
   set requiresGrad(value: boolean | undefined) {
     if (value !== undefined && value !== null) checkBoolean("set requiresGrad", "it", value);
     if (value && !this.dtype.isFloat) {
-      throw new DTypeError("require a gradient of dtype", {
-        dtypes: [this.dtype],
-        reason: noGradient(this),
-      });
+      throw new DTypeError("require a gradient of dtype", { dtypes: [this.dtype], reason: noGradient(this) });
     }
     if (requiring.asked !== undefined) this.noteAsked(requiring.asked);
     if ((value === true) !== (this.wantsGrad === true) && requiring.known.has(this)) requiring.count++;

@@ -8,7 +8,7 @@ import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
 import { checkBoolean, checkFunction, checkInteger, checkOptions, describe } from "../../helpers/options.ts";
 import { sameArray } from "../../helpers/math.ts";
 import { leavesOf, mapLeaves } from "../../helpers/tree.ts";
-import { isWeak } from "../handle/base.ts";
+import { isWeak } from "../handle/weak_numbers.ts";
 import { Tensor } from "../tensor.ts";
 import { grad, isTransformed, type TensorFunction, vmap } from "../transforms/transforms.ts";
 import { jit } from "./jit.ts";

@@ -22,7 +22,8 @@ import { bare, fromPairs, shapedLike } from "../../uop/graph/complex.ts";
 import { resolve } from "../../uop/graph/resolve.ts";
 import { checkLost, lostBelow } from "../gradients/lineage.ts";
 import { checkIntegers } from "../handle/axes.ts";
-import { internals, noGradient, TensorBase } from "../handle/base.ts";
+import { internals, TensorBase } from "../handle/base.ts";
+import { noGradient } from "../handle/weak_numbers.ts";
 import { materializeShape } from "../handle/broadcast.ts";
 import { Tensor } from "../tensor.ts";
 

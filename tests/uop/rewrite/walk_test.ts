@@ -3,7 +3,7 @@ import { assertEquals, assertStrictEquals } from "@std/assert";
 import { dtypes } from "../../../src/dtype/dtype.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
 import { index, int, load, param, store, type UOp, uop, variable } from "../../../src/uop/core/uop.ts";
-import { baseOf, rebuild, rebuildAll, throughAfter } from "../../../src/uop/rewrite/walk.ts";
+import { baseOf, descend, rebuild, rebuildAll, throughAfter } from "../../../src/uop/rewrite/walk.ts";
 
 Deno.test("walk: past order, and to the memory of an address", () => {
   const memory = param(0, dtypes.float32, 8), at = index(memory, int(3)), write = store(at, load(at));
@@ -11,6 +11,19 @@ Deno.test("walk: past order, and to the memory of an address", () => {
   assertStrictEquals(throughAfter(after), memory);
   assertStrictEquals(throughAfter(at), at);
   assertStrictEquals(baseOf(uop(Ops.AFTER, dtypes.float32, [index(after, int(2)), write])), memory);
+});
+
+Deno.test("walk: down, to each node once", () => {
+  const a = variable("a", 0, 9), b = variable("b", 0, 9), sum = a.add(b), root = sum.mul(a), met: UOp[] = [];
+  descend([root, b], (u) => (met.push(u), u.src));
+  assertEquals(met, [b, root, a, sum]);
+  met.length = 0;
+  descend([root], (u) => (met.push(u), u === sum ? [] : u.src));
+  assertEquals(met, [root, a, sum]);
+  let deep: UOp = a, count = 0;
+  for (let i = 0; i < 10_000; i++) deep = deep.mul(b);
+  descend([deep], (u) => (count++, u.src));
+  assertEquals(count, 10_002);
 });
 
 Deno.test("walk: a graph built anew", () => {
