@@ -9,6 +9,9 @@ import { pack } from "./pack.ts";
 import * as packed from "./page_data.ts";
 import * as graph from "./page_graph.ts";
 import * as main from "./page_main.ts";
+import * as parts from "./page_parts.ts";
+import * as passes from "./page_passes.ts";
+import * as show from "./page_show.ts";
 import * as text from "./page_text.ts";
 import * as timeline from "./page_timeline.ts";
 import * as views from "./page_views.ts";
@@ -32,15 +35,15 @@ small, .quiet { color: var(--quiet); font-weight: normal; } .error { color: var(
 kbd { font: 11px monospace; border: 1px solid var(--line); border-radius: 3px; padding: 0 3px; color: var(--quiet); }
 .tabs { display: flex; flex-wrap: wrap; gap: 4px; } .tab { padding: 2px 9px; border-radius: 5px; color: inherit; }
 .tab.on, .row.on { background: var(--on); }
-.two { display: grid; grid-template-columns: minmax(240px, 30%) minmax(0, 1fr); gap: 14px; }
-.list { overflow: auto; max-height: calc(100vh - 120px); border: 1px solid var(--line); border-radius: 5px; }
-.list.short { max-height: 210px; }
+.two { display: grid; grid-template-columns: minmax(240px, 30%) minmax(0, 1fr); gap: 14px; align-items: start; }
+.list { contain: content; overflow: auto; max-height: calc(100vh - 120px); border: 1px solid var(--line); border-radius: 5px; }
+.list.short { max-height: 210px; } .list:empty { display: none; }
 .row { display: flex; gap: 8px; align-items: baseline; padding: 1px 8px; color: inherit; white-space: nowrap; }
 .row span:first-child { flex-shrink: 0; } .row > span:nth-child(2) { flex: 1; }
 .passes .two > .list .row > span:first-child { flex: 1; } .passes .two > .list .row > span:nth-child(2) { flex: 0; }
 .head { padding: 3px 8px; background: var(--panel); font-weight: 600; position: sticky; top: 0; }
 .num { font-variant-numeric: tabular-nums; text-align: right; }
-.graph { border: 1px solid var(--line); border-radius: 5px; min-height: 60px; margin: 6px 0; overflow: hidden; cursor: grab; }
+.graph { contain: content; border: 1px solid var(--line); border-radius: 5px; min-height: 60px; margin: 6px 0; overflow: hidden; cursor: grab; }
 svg.picture { display: block; width: 100%; } .edges path { fill: none; stroke: var(--quiet); stroke-opacity: .6; }
 .box rect { fill: var(--panel); stroke: var(--line); } .box text { font: 12px monospace; text-anchor: middle; fill: var(--text); }
 .box.leaf rect { stroke-dasharray: 3 2; } .box.new rect { fill: var(--new); } .box.old rect { fill: var(--old); }
@@ -52,8 +55,8 @@ i.comment { color: var(--quiet); } i.word { color: var(--link); font-style: norm
 .columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(320px, 1fr)); gap: 14px; } .columns section { min-width: 0; }
 table { border-collapse: collapse; } th, td { text-align: left; padding: 1px 8px; vertical-align: top; } tr.file th { padding-top: 8px; }
 .wide { width: 100%; } td.num { white-space: nowrap; } .bar { display: inline-block; height: 9px; background: var(--launch); }
-.memory { width: 100%; height: 160px; background: var(--panel); } .memory rect { fill: var(--launch); stroke: var(--page); stroke-width: .5; }
-.memory line { stroke: var(--hot); } canvas { width: 100%; display: block; cursor: crosshair; }
+.memory svg { display: block; width: 100%; height: 160px; background: var(--panel); } .memory rect { fill: var(--launch); stroke: var(--page); stroke-width: .5; }
+.here { height: 160px; margin-top: -160px; pointer-events: none; } .here div { width: 2px; height: 100%; background: var(--hot); } .memory:empty + .here { display: none; } canvas { width: 100%; display: block; cursor: crosshair; }
 .key { display: inline-block; width: 10px; height: 10px; margin: 0 3px 0 8px; }
 ${
   ["schedule", "pass", "lower", "compile", "run", "replay", "trace", "read", "launch", "copy", "collective"].map((k) =>
@@ -75,7 +78,10 @@ function functionsOf(module: Readonly<Record<string, unknown>>): string {
 
 /** The script of the page. */
 export function pageScript(): string {
-  const all = [{ escapeHtml }, packed, text, graph, views, timeline, main].map(functionsOf).join("\n");
+  const all = [{ escapeHtml }, packed, text, graph, parts, passes, views, timeline, show, main].map(functionsOf)
+    .join(
+      "\n",
+    );
   const worker =
     `${graph.layoutGraph}\nonmessage = ({ data: { id, graph } }) => postMessage({ id, placed: layoutGraph(graph) });`;
   return `${all}\nstartPage(globalThis, ${JSON.stringify(worker)});`.replaceAll("</script", "<\\/script");

@@ -126,18 +126,20 @@ export function diffHtml(lines: readonly { readonly sign: string; readonly text:
     if (l.sign !== " ") { for (let k = -3; k <= 3; k++) near.add(i + k); }
   });
   if (near.size === 0) return `<p class="quiet">no difference</p>`;
-  let html = "", cut = false;
+  let html = "", kind: string | undefined;
   lines.forEach(({ sign, text }, i) => {
-    if (near.has(i)) {
-      const kind = sign === "+" ? "new" : sign === "-" ? "old" : "";
-      html += `<div class="${kind}">${sign} ${escapeHtml(text)}</div>`;
-      cut = false;
-    } else if (!cut) {
-      html += `<div class="quiet">  ⋯</div>`;
-      cut = true;
+    // lines that look alike are one element: a browser makes few of them much faster than many
+    const now = !near.has(i) ? "quiet" : sign === "+" ? "new" : sign === "-" ? "old" : "";
+    if (now === kind) {
+      if (now !== "quiet") html += `\n${sign} ${escapeHtml(text)}`;
+      return;
     }
+    html += `${kind === undefined ? "" : "</div>"}<div class="${now}">${
+      now === "quiet" ? "  ⋯" : `${sign} ${escapeHtml(text)}`
+    }`;
+    kind = now;
   });
-  return `<pre class="diff">${html}</pre>`;
+  return `<pre class="diff">${html}</div></pre>`;
 }
 
 /** Source of C, WGSL, PTX, WebAssembly text or JavaScript in colors, as HTML: these share comments, texts, numbers and words. */

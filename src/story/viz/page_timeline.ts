@@ -7,7 +7,7 @@
  */
 import { escapeHtml } from "../../helpers/text.ts";
 import { countedText, timeText } from "./page_text.ts";
-import { linkTo, numberOf, type Ui } from "./page_views.ts";
+import { linkTo, numberOf, type Ui, type View } from "./page_parts.ts";
 
 /** Something that took time, in its row. */
 export interface Bar {
@@ -76,35 +76,50 @@ export function barsOf(ui: Ui): Bars {
   return { bars, rows, endMs: end };
 }
 
-/** The HTML of the timeline; the canvas is drawn when it stands. */
-export function timelineView(ui: Ui, { rows, bars, endMs }: Bars): string {
-  const { events, kernels, dropped } = ui.data,
-    at = numberOf(ui, "event"),
-    e = at === undefined ? undefined : events[at];
-  if (bars.length === 0) return `<p>Nothing that took time was recorded.</p>`;
-  const detail = e === undefined
-    ? `<p class="quiet">click a bar; scroll to zoom, drag to move, 0 shows all</p>`
-    : `<p id="event"><b>${escapeHtml(e.name)}</b> ${e.kind}${
-      e.device === undefined ? "" : ` on ${escapeHtml(e.device)}`
-    }, at ${timeText(e.startMs)}, took ${timeText(e.timeMs)}${
-      e.deviceMs === undefined ? "" : `, ${timeText(e.deviceMs)} by the device's clock`
-    }${e.isQueued ? ", only queued: when the device did it is not known" : ""}${
-      e.line === undefined ? "" : ` <code>${escapeHtml(e.line)}</code>`
-    }${
-      e.kernel === undefined
-        ? ""
-        : ` <a href="${linkTo(ui, { view: "kernel", kernel: String(e.kernel) })}">its kernel</a>`
-    }${
-      e.schedule === undefined
-        ? ""
-        : ` <a href="${
-          linkTo(ui, { view: "schedule", schedule: String(e.schedule), step: undefined })
-        }">its schedule</a>`
-    }</p>`;
+/** The timeline; its canvas is drawn when it stands. */
+export function timelineView(ui: Ui, { rows, bars, endMs }: Bars): View {
+  if (bars.length === 0) return { frame: `<p>Nothing that took time was recorded.</p>`, parts: [] };
+  const { dropped } = ui.data, byKind = new Map<string, number>(), links = linkTo(ui, { event: undefined });
+  for (const b of bars) byKind.set(b.kind, (byKind.get(b.kind) ?? 0) + b.ms);
+  const kinds = [...byKind].map(([kind, ms]) => `<span class="key ${kind}"></span>${kind} ${timeText(ms)}`).join(" ");
+  return {
+    frame: `<p>${timeText(endMs)} in all. ${kinds}${dropped > 0 ? ` · ${dropped} later events are not kept` : ""}</p>` +
+      `<canvas id="timeline" height="${rows.length * 22 + 24}" tabindex="0" ` +
+      `aria-label="timeline of ${bars.length} events"></canvas><div data-part="event"></div><div data-part="top"></div>`,
+    parts: [
+      { name: "event", key: linkTo(ui, {}), html: () => eventHtml(ui) },
+      { name: "top", key: links, html: () => topHtml(ui) },
+    ],
+  };
+}
+
+/** The event that is selected. */
+export function eventHtml(ui: Ui): string {
+  const at = numberOf(ui, "event"), e = at === undefined ? undefined : ui.data.events[at];
+  if (e === undefined) return `<p class="quiet">click a bar; scroll to zoom, drag to move, 0 shows all</p>`;
+  return `<p id="event"><b>${escapeHtml(e.name)}</b> ${e.kind}${
+    e.device === undefined ? "" : ` on ${escapeHtml(e.device)}`
+  }, at ${timeText(e.startMs)}, took ${timeText(e.timeMs)}${
+    e.deviceMs === undefined ? "" : `, ${timeText(e.deviceMs)} by the device's clock`
+  }${e.isQueued ? ", only queued: when the device did it is not known" : ""}${
+    e.line === undefined ? "" : ` <code>${escapeHtml(e.line)}</code>`
+  }${
+    e.kernel === undefined
+      ? ""
+      : ` <a href="${linkTo(ui, { view: "kernel", kernel: String(e.kernel) })}">its kernel</a>`
+  }${
+    e.schedule === undefined
+      ? ""
+      : ` <a href="${linkTo(ui, { view: "schedule", schedule: String(e.schedule), step: undefined })}">its schedule</a>`
+  }</p>`;
+}
+
+/** The kernels that took longest. */
+export function topHtml(ui: Ui): string {
+  const { kernels } = ui.data, total = ui.runs.reduce((s, r) => s + r.ms, 0) || 1;
   const order = kernels.map((_, i) => i).filter((i) => ui.runs[i].count > 0).sort((a, b) =>
     ui.runs[b].ms - ui.runs[a].ms
   );
-  const total = ui.runs.reduce((s, r) => s + r.ms, 0) || 1;
   const top = order.slice(0, 40).map((i) => {
     const { count, ms } = ui.runs[i], k = kernels[i];
     return `<tr><td><a href="${linkTo(ui, { view: "kernel", kernel: String(i) })}">${escapeHtml(k.name)}</a></td>` +
@@ -114,14 +129,7 @@ export function timelineView(ui: Ui, { rows, bars, endMs }: Bars): string {
       `<td class="num">${countedText(k.flops / ms * count * 1e3, "FLOP/s")}</td>` +
       `<td class="num">${countedText(k.bytes / ms * count * 1e3, "B/s")}</td></tr>`;
   });
-  const byKind = new Map<string, number>();
-  for (const b of bars) byKind.set(b.kind, (byKind.get(b.kind) ?? 0) + b.ms);
-  const kinds = [...byKind].map(([kind, ms]) => `<span class="key ${kind}"></span>${kind} ${timeText(ms)}`).join(" ");
-  return `<p>${timeText(endMs)} in all. ${kinds}${dropped > 0 ? ` · ${dropped} later events are not kept` : ""}</p>` +
-    `<canvas id="timeline" height="${
-      rows.length * 22 + 24
-    }" tabindex="0" aria-label="timeline of ${bars.length} events"></canvas>${detail}` +
-    `<table class="wide"><thead><tr><th>kernel</th><th>launches</th><th>time</th><th>share</th><th>rate</th><th>memory</th></tr></thead>` +
+  return `<table class="wide"><thead><tr><th>kernel</th><th>launches</th><th>time</th><th>share</th><th>rate</th><th>memory</th></tr></thead>` +
     `${top.join("")}</table>`;
 }
 

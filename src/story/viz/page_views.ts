@@ -1,66 +1,14 @@
 /**
- * The views of the page but the timeline: the program's lines, the schedule, the passes, a kernel. In: the data and the
- * selection; out: HTML, and the graphs that are to be drawn in it. As page_text.ts, these functions are in the page as
- * their own text.
+ * Views of the page: the program's lines, the schedule, a kernel. In: the data and the selection; out: a frame and its
+ * parts, and the graphs that are to be drawn in them. As page_text.ts, these functions are in the page as their own text.
  *
  * @module
  */
 import { escapeHtml } from "../../helpers/text.ts";
-import { below, graphOfNodes, type GraphSpec, nearNodes } from "./page_graph.ts";
-import { countedText, diffHtml, diffLines, exprOf, sourceHtml, timeText, treeLines } from "./page_text.ts";
+import { below, graphOfNodes, type GraphSpec } from "./page_graph.ts";
+import { graphHtml, limitsOf, linkTo, numberOf, type Ui, type View, windowHtml, windowStart } from "./page_parts.ts";
+import { countedText, diffHtml, diffLines, sourceHtml, timeText, treeLines } from "./page_text.ts";
 import type { KernelData, VizData } from "./viz_data.ts";
-
-/** What was selected, as in the URL behind "#": view, kernel, schedule, pass, step, event, q, other, all. */
-export type Selection = Readonly<Record<string, string | undefined>>;
-
-/** The page as it is. */
-export interface Ui {
-  readonly data: VizData;
-  /** Another recording, to compare with. */
-  readonly other: VizData | undefined;
-  /** Of each kernel, how often it ran and for how long. */
-  readonly runs: readonly { readonly count: number; readonly ms: number }[];
-  /** Of nodes those that use them; made when a graph first asks for it. */
-  users: Map<number, number[]> | undefined;
-  selection: Selection;
-  /** To be drawn once the HTML stands: by the number that the place has in it. */
-  graphs: GraphSpec[];
-}
-
-/** How many boxes a picture has at most, and rows a list. */
-export function limitsOf(): { readonly boxes: number; readonly rows: number } {
-  return { boxes: 400, rows: 400 };
-}
-
-/** The selection with changes, as the address of a link. */
-export function linkTo(ui: Ui, change: Selection): string {
-  const all = { ...ui.selection, ...change };
-  const parts = Object.entries(all).filter(([, v]) => v !== undefined && v !== "");
-  return `#${parts.map(([k, v]) => `${k}=${encodeURIComponent(v!)}`).join("&")}`;
-}
-
-/** A number of the selection; undefined where there is none. */
-export function numberOf(ui: Ui, name: string): number | undefined {
-  const text = ui.selection[name];
-  return text === undefined || !/^\d+$/.test(text) ? undefined : Number(text);
-}
-
-/** A place for a graph. */
-export function graphHtml(ui: Ui, graph: GraphSpec): string {
-  ui.graphs.push(graph);
-  return `<div class="graph" data-graph="${
-    ui.graphs.length - 1
-  }" tabindex="0" aria-label="graph of ${graph.boxes.length} nodes"></div>`;
-}
-
-/** A list of `count` rows, of which those around `at` are shown, and made. */
-export function windowHtml(count: number, rowOf: (i: number) => string, at: number, limit: number): string {
-  const from = Math.max(0, Math.min(at - (limit >> 1), count - limit)), to = Math.min(count, from + limit);
-  const more = (n: number, where: string): string => n > 0 ? `<div class="quiet">${n} more ${where}</div>` : "";
-  let rows = "";
-  for (let i = from; i < to; i++) rows += rowOf(i);
-  return more(from, "above") + rows + more(count - to, "below");
-}
 
 /** A kernel's name with what it took. */
 export function kernelText(ui: Ui, k: number): string {
@@ -70,8 +18,14 @@ export function kernelText(ui: Ui, k: number): string {
   }`;
 }
 
+/** The program: its lines. */
+export function programView(ui: Ui): View {
+  const key = linkTo(ui, { view: "kernel", kernel: undefined });
+  return { frame: `<div data-part="lines"></div>`, parts: [{ name: "lines", key, html: () => programHtml(ui) }] };
+}
+
 /** The lines of the program, by file, each with the kernels that compute it; equal ones once. */
-export function programView(ui: Ui): string {
+export function programHtml(ui: Ui): string {
   const { kernels } = ui.data, files = new Map<string, Map<number, number[]>>();
   kernels.forEach((k, i) => {
     for (const line of k.lines.length === 0 ? ["(no line):0"] : k.lines) {
@@ -112,74 +66,92 @@ export function programView(ui: Ui): string {
 }
 
 /** A schedule: its steps in order, buffers as edges, and below where intermediates lie. */
-export function scheduleView(ui: Ui): string {
-  const { schedules, kernels } = ui.data, at = numberOf(ui, "schedule") ?? 0, s = schedules[at];
-  if (s === undefined) return `<p>No schedule was recorded.</p>`;
-  const tabs = schedules.map((o, i) => {
-    const text = `${i + 1}: ${o.steps.length} step${o.steps.length === 1 ? "" : "s"}${
-      o.uses > 1 ? ` × ${o.uses}` : ""
-    }`;
-    return `<a class="tab${i === at ? " on" : ""}" href="${
-      linkTo(ui, { schedule: String(i), step: undefined })
-    }">${text}</a>`;
-  });
-  const { boxes: limit, rows } = limitsOf(), chosen = Math.min(numberOf(ui, "step") ?? 0, s.steps.length - 1);
-  const from = Math.max(0, Math.min(chosen - (limit >> 1), s.steps.length - limit));
-  const labelOf = (i: number): string => {
-    const { kind, kernel, buffers } = s.steps[i];
-    return kernel !== undefined
-      ? kernels[kernel].name
-      : `${kind} ${countedText(s.buffers[buffers[0]]?.nbytes ?? 0, "B")}`;
+export function scheduleView(ui: Ui): View {
+  const { schedules } = ui.data, at = numberOf(ui, "schedule") ?? 0, s = schedules[at];
+  if (s === undefined) return { frame: `<p>No schedule was recorded.</p>`, parts: [] };
+  const { boxes, rows } = limitsOf(), chosen = Math.min(numberOf(ui, "step") ?? 0, s.steps.length - 1);
+  const tabs = (): string =>
+    schedules.slice(0, rows).map((o, i) => {
+      const text = `${i + 1}: ${o.steps.length} step${o.steps.length === 1 ? "" : "s"}${
+        o.uses > 1 ? ` × ${o.uses}` : ""
+      }`;
+      const to = linkTo(ui, { schedule: String(i), step: undefined });
+      return `<a class="tab${i === at ? " on" : ""}" href="${to}">${text}</a>`;
+    }).join("");
+  const cut = s.steps.length > boxes
+    ? `<p class="quiet">${s.steps.length} steps: the ${boxes} around the selected one are drawn.</p>`
+    : "";
+  const links = `${at} ${linkTo(ui, { step: undefined })}`, from = windowStart(s.steps.length, chosen, rows);
+  const list = (): string => windowHtml(s.steps.length, (i) => stepHtml(ui, at, i), from, rows);
+  const key = `${from} ${links}`, place = 100 * (chosen + 0.5) / s.steps.length;
+  return {
+    frame: `<nav class="tabs" data-part="tabs"></nav><div data-part="size"></div>` +
+      `<div class="two"><div class="list" data-part="list" data-list></div><div><div data-part="graph"></div>` +
+      `<h3 data-part="memory title"></h3><div class="memory" data-part="memory"></div><div class="here" data-part="here"></div></div></div>`,
+    parts: [
+      { name: "tabs", key: links, html: tabs },
+      { name: "size", key: links, html: () => `<p>From a graph of ${s.nodes} nodes.</p>${cut}` },
+      { name: "list", key, html: list, on: chosen },
+      { name: "graph", key, html: () => graphHtml(ui, stepsGraph(ui, at, from)), on: chosen },
+      { name: "memory title", key: String(at), html: () => memoryTitle(ui, at) },
+      { name: "memory", key: String(at), html: () => memoryHtml(ui, at) },
+      { name: "here", key: `${at} ${place}`, html: () => `<div style="margin-left:${place.toFixed(2)}%"></div>` },
+    ],
   };
-  const lookOf = (i: number): string => {
-    const { kernel } = s.steps[i], run = kernel === undefined ? undefined : ui.runs[kernel];
-    const all = ui.runs.reduce((sum, r) => sum + r.ms, 0);
-    return `${i === chosen ? "on " : ""}${run !== undefined && run.ms > all / 10 ? "hot" : ""}`.trim();
-  };
-  const shown = s.steps.slice(from, from + limit).map((_, i) => from + i), writer = new Map<number, number>();
-  const edges: [number, number][] = [];
-  s.steps.forEach(({ buffers, writes }, i) => {
+}
+
+/** What a step is called. */
+export function stepLabel(ui: Ui, schedule: number, i: number): string {
+  const { steps, buffers: all } = ui.data.schedules[schedule], { kind, kernel, buffers } = steps[i];
+  return kernel !== undefined
+    ? ui.data.kernels[kernel].name
+    : `${kind} ${countedText(all[buffers[0]]?.nbytes ?? 0, "B")}`;
+}
+
+/** A row of the list of steps. */
+export function stepHtml(ui: Ui, schedule: number, i: number): string {
+  const { kernel, buffers, writes, device, lines } = ui.data.schedules[schedule].steps[i];
+  const name = kernel === undefined
+    ? escapeHtml(stepLabel(ui, schedule, i))
+    : `<a href="${linkTo(ui, { view: "kernel", kernel: String(kernel) })}">${kernelText(ui, kernel)}</a>`;
+  const moved = buffers.map((b) => `${writes.includes(b) ? "→" : ""}${b}`).join(" ");
+  return `<div class="row" data-row="${i}"><a class="num" href="${linkTo(ui, { step: String(i) })}">${i}</a>` +
+    `<span>${name}</span><span class="quiet">${escapeHtml(device)} · buffers ${moved}` +
+    `${lines.length === 0 ? "" : ` · ${escapeHtml(lines[lines.length - 1])}`}</span></div>`;
+}
+
+/** The steps from `from` on that are drawn. */
+export function stepsGraph(ui: Ui, schedule: number, from: number): GraphSpec {
+  const { steps } = ui.data.schedules[schedule], { boxes: limit } = limitsOf();
+  const all = ui.runs.reduce((sum, r) => sum + r.ms, 0),
+    writer = new Map<number, number>(),
+    edges: [number, number][] = [];
+  steps.forEach(({ buffers, writes }, i) => {
     for (const b of new Set(buffers)) {
       const w = writer.get(b);
       if (w !== undefined && w !== i && w >= from && i >= from && i < from + limit) edges.push([w, i]);
     }
     for (const b of writes) writer.set(b, i);
   });
-  const graph: GraphSpec = {
-    boxes: shown.map((i) => ({
-      id: i,
-      label: labelOf(i).slice(0, 42),
-      look: lookOf(i),
-      href: linkTo(ui, { step: String(i) }),
-    })),
-    edges,
-  };
-  const list = s.steps.map((step, i) => {
-    const { kernel, buffers, writes, device, lines } = step;
-    const name = kernel === undefined
-      ? escapeHtml(labelOf(i))
-      : `<a href="${linkTo(ui, { view: "kernel", kernel: String(kernel) })}">${kernelText(ui, kernel)}</a>`;
-    const moved = buffers.map((b) => `${writes.includes(b) ? "→" : ""}${b}`).join(" ");
-    return `<div class="row${i === chosen ? " on" : ""}"><a class="num" href="${
-      linkTo(ui, { step: String(i) })
-    }">${i}</a>` +
-      `<span>${name}</span><span class="quiet">${escapeHtml(device)} · buffers ${moved}` +
-      `${lines.length === 0 ? "" : ` · ${escapeHtml(lines[lines.length - 1])}`}</span></div>`;
-  });
-  const cut = s.steps.length > limit
-    ? `<p class="quiet">${s.steps.length} steps: the ${limit} around the selected one are drawn.</p>`
-    : "";
-  return `<nav class="tabs">${tabs.slice(0, rows).join("")}</nav><p>From a graph of ${s.nodes} nodes.</p>${cut}` +
-    `<div class="two"><div class="list" data-keep="steps">${
-      windowHtml(list.length, (i) => list[i], chosen, rows)
-    }</div><div>${graphHtml(ui, graph)}` +
-    `${memoryHtml(ui, at, chosen)}</div></div>`;
+  const boxes = steps.slice(from, from + limit).map(({ kernel }, k) => ({
+    id: from + k,
+    label: stepLabel(ui, schedule, from + k).slice(0, 42),
+    look: kernel !== undefined && ui.runs[kernel].ms > all / 10 ? "hot" : "",
+    href: linkTo(ui, { step: String(from + k) }),
+  }));
+  return { boxes, edges };
+}
+
+/** How much memory intermediates take. */
+export function memoryTitle(ui: Ui, at: number): string {
+  const total = ui.data.schedules[at].blocks.reduce((n, b) => n + b, 0);
+  return total === 0 ? "No intermediates" : `Memory of intermediates: ${countedText(total, "B")}`;
 }
 
 /** Where the intermediates of a schedule lie: steps to the right, bytes down. */
-export function memoryHtml(ui: Ui, at: number, chosen: number): string {
+export function memoryHtml(ui: Ui, at: number): string {
   const { buffers, steps, blocks } = ui.data.schedules[at], total = blocks.reduce((n, b) => n + b, 0);
-  if (total === 0) return `<p class="quiet">no intermediates</p>`;
+  if (total === 0) return "";
   const start: number[] = [];
   let sum = 0;
   for (const b of blocks) {
@@ -206,141 +178,24 @@ export function memoryHtml(ui: Ui, at: number, chosen: number): string {
       h.toFixed(1)
     }"><title>${title}</title></rect>`;
   });
-  const here = `<line x1="${(chosen + 0.5) * wide}" x2="${(chosen + 0.5) * wide}" y1="0" y2="${high}"/>`;
-  return `<h3>Memory of intermediates: ${countedText(total, "B")}</h3>` +
-    `<svg class="memory" viewBox="0 0 640 ${high}" preserveAspectRatio="none">${shapes}${here}</svg>`;
-}
-
-/** Which passes the list has: those that changed something, or all, that have the text that is looked for. */
-export function passesShown(ui: Ui): number[] {
-  const { passes, works, rules } = ui.data, { q = "", all } = ui.selection, kernel = numberOf(ui, "of");
-  const text = q.toLowerCase(), out: number[] = [];
-  passes.forEach((p, i) => {
-    if (all === undefined && p.before === p.after && p.changes.length === 0) return;
-    if (kernel !== undefined && p.of !== kernel) return;
-    const found = text === "" || p.name.toLowerCase().includes(text) ||
-      (p.of !== undefined && works[p.of].name.toLowerCase().includes(text)) ||
-      p.changes.some(([rule]) => rules[rule].name.toLowerCase().includes(text));
-    if (found) out.push(i);
-  });
-  return out;
-}
-
-/** The name of a schedule or a kernel. */
-export function workText(ui: Ui, of: number | undefined): string {
-  if (of === undefined) return "elsewhere";
-  const { kind, number, name } = ui.data.works[of];
-  return kind === "schedule" ? `schedule ${number}` : `${name || "kernel"} (kernel ${number})`;
-}
-
-/** The passes: a list, and of the one that is selected its changes, step by step. */
-export function passesView(ui: Ui): string {
-  const { data, selection } = ui, { passes } = data, shown = passesShown(ui), { rows } = limitsOf();
-  const at = numberOf(ui, "pass") ?? shown[0];
-  const row = (k: number): string => {
-    const i = shown[k], p = passes[i], isSame = k > 0 && passes[shown[k - 1]].of === p.of;
-    const head = isSame ? "" : `<div class="head">${escapeHtml(workText(ui, p.of))}</div>`;
-    const to = linkTo(ui, { pass: String(i), change: undefined });
-    return `${head}<a class="row${i === at ? " on" : ""}" href="${to}" style="padding-left:${
-      8 + 12 * Math.min(p.depth, 8)
-    }px">` +
-      `<span>${escapeHtml(p.name)}</span><span class="num">${
-        p.changes.length || (p.before === p.after ? "" : "·")
-      }</span>` +
-      `<span class="num quiet">${timeText(p.timeMs)}</span></a>`;
-  };
-  const hidden = passes.length - shown.length;
-  const filter =
-    `<p class="tools"><input id="search" type="search" placeholder="pass, kernel or rule ( / )" value="${
-      escapeHtml(selection.q ?? "")
-    }">` +
-    ` <a href="${linkTo(ui, { all: selection.all === undefined ? "1" : undefined })}">${
-      selection.all === undefined ? "show those that changed nothing" : "hide those that changed nothing"
-    }</a>${numberOf(ui, "of") === undefined ? "" : ` <a href="${linkTo(ui, { of: undefined })}">all kernels</a>`}` +
-    ` <span class="quiet">${shown.length} shown, ${hidden} hidden</span></p>`;
-  const detail = at === undefined || passes[at] === undefined
-    ? `<p>Nothing was recorded, or nothing is found.</p>`
-    : passHtml(ui, at);
-  return `${filter}<div class="two"><div class="list" data-keep="passes">${
-    windowHtml(shown.length, row, shown.indexOf(at), rows)
-  }</div>` +
-    `<div class="detail">${detail}</div></div>`;
-}
-
-/** One pass: its changes, and the graph, or what one change made. */
-export function passHtml(ui: Ui, at: number): string {
-  const { nodes, rules } = ui.data, p = ui.data.passes[at], step = numberOf(ui, "change"), { boxes, rows } = limitsOf();
-  const title = `<h2>${escapeHtml(p.name)} <small>${escapeHtml(workText(ui, p.of))}, ${
-    timeText(p.timeMs)
-  }</small></h2>`;
-  const row = (i: number): string => {
-    const [rule, from, to] = p.changes[i];
-    return `<a class="row${i === step ? " on" : ""}" href="${linkTo(ui, { change: String(i) })}"><span class="num">${
-      i + 1
-    }</span>` +
-      `<span>${escapeHtml(rules[rule].name.slice(0, 80))}</span><code>${
-        escapeHtml(exprOf(nodes, from, 2).slice(0, 60))
-      } → ` +
-      `${escapeHtml(exprOf(nodes, to, 2).slice(0, 60))}</code></a>`;
-  };
-  const changes = p.changes.length === 0
-    ? `<p class="quiet">It rewrote by no rule${p.before === p.after ? ", and changed nothing" : ""}.</p>`
-    : `<div class="list short" data-keep="changes">${windowHtml(p.changes.length, row, step ?? 0, rows >> 2)}</div>`;
-  const change = step === undefined ? undefined : p.changes[step];
-  if (change !== undefined) {
-    const [rule, from, to] = change, { name, line } = rules[rule];
-    const was = below(nodes, [from], 4000) ?? new Set(), is = below(nodes, [to], 4000) ?? new Set();
-    const near = new Set([...nearNodes(nodes, [to], 60), ...nearNodes(nodes, [from], 60)]);
-    const look = (n: number): string => is.has(n) ? (was.has(n) ? "" : "new") : "old";
-    const texts = [from, to].map((n) => treeLines(nodes, [n], 400).map((l) => l.text));
-    return `${title}${changes}<h3>change ${step! + 1} of ${p.changes.length}</h3>` +
-      `<p><b>${escapeHtml(name)}</b>${line === undefined ? "" : ` <code>${escapeHtml(line)}</code>`}</p>` +
-      `<pre class="diff"><div class="old">- ${escapeHtml(exprOf(nodes, from, 6))}</div><div class="new">+ ${
-        escapeHtml(exprOf(nodes, to, 6))
-      }</div></pre>${graphHtml(ui, graphOfNodes(nodes, near, look))}${diffHtml(diffLines(texts[0], texts[1]))}`;
-  }
-  const after = below(nodes, [p.after], boxes), was = below(nodes, [p.before], 100_000) ?? new Set<number>();
-  const fresh = (n: number): string => was.has(n) ? "" : "new";
-  let graph: string;
-  if (after !== undefined) graph = graphHtml(ui, graphOfNodes(nodes, after, fresh));
-  else {
-    const all = below(nodes, [p.after], 1_000_000) ?? new Set<number>(), news = [...all].filter((n) => !was.has(n));
-    const near = nearNodes(nodes, news.slice(0, 40), boxes >> 1, usersOf(ui, all));
-    graph = `<p class="quiet">${all.size} nodes, more than the ${boxes} that are drawn: ${
-      news.length === 0 ? "nothing is new" : "what is new and what is near it"
-    }; the text below has more.</p>${news.length === 0 ? "" : graphHtml(ui, graphOfNodes(nodes, near, fresh))}`;
-  }
-  const texts = [p.before, p.after].map((n) => treeLines(nodes, [n], 1500).map((l) => l.text));
-  return `${title}${changes}${graph}<h3>before and after</h3>${diffHtml(diffLines(texts[0], texts[1]))}`;
-}
-
-/** Which nodes of a graph use each. */
-export function usersOf(ui: Ui, graph: ReadonlySet<number>): Map<number, number[]> {
-  const users = new Map<number, number[]>();
-  for (const n of graph) {
-    for (const s of ui.data.nodes[n].src) {
-      const list = users.get(s);
-      if (list === undefined) users.set(s, [n]);
-      else list.push(n);
-    }
-  }
-  return users;
+  return `<svg viewBox="0 0 640 ${high}" preserveAspectRatio="none">${shapes}</svg>`;
 }
 
 /** A kernel: what it is, its AST, its linear UOps, its source; or how it differs from another. */
-export function kernelView(ui: Ui): string {
+export function kernelView(ui: Ui): View {
   const { kernels } = ui.data, { rows } = limitsOf(), at = Math.min(numberOf(ui, "kernel") ?? 0, kernels.length - 1);
-  const k = kernels[at];
-  if (k === undefined) return `<p>No kernel was recorded.</p>`;
-  const list = kernels.map((_, i) =>
-    `<a class="row${i === at ? " on" : ""}" href="${linkTo(ui, { kernel: String(i) })}"><span>${
-      kernelText(ui, i)
-    }</span></a>`
-  );
-  return `<div class="two"><div class="list" data-keep="kernels">${
-    windowHtml(list.length, (i) => list[i], at, rows)
-  }</div>` +
-    `<div class="detail">${kernelHtml(ui, at)}</div></div>`;
+  if (kernels.length === 0) return { frame: `<p>No kernel was recorded.</p>`, parts: [] };
+  const row = (i: number): string =>
+    `<a class="row" data-row="${i}" href="${linkTo(ui, { kernel: String(i) })}"><span>${kernelText(ui, i)}</span></a>`;
+  const from = windowStart(kernels.length, at, rows), key = `${from} ${linkTo(ui, { kernel: undefined })}`;
+  return {
+    frame:
+      `<div class="two"><div class="list" data-part="list" data-list></div><div class="detail" data-part="detail"></div></div>`,
+    parts: [
+      { name: "list", key, html: () => windowHtml(kernels.length, row, from, rows), on: at },
+      { name: "detail", key: linkTo(ui, {}), html: () => kernelHtml(ui, at) },
+    ],
+  };
 }
 
 /** What is told of one kernel. */

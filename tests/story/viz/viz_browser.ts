@@ -56,14 +56,14 @@ async function large(page: Page, url: string, seen: Seen, shot: (name: string) =
     await page.goto("about:blank");
     const start = performance.now();
     await page.goto(url);
-    await until(page, `document.title === "viz: program"`);
+    await until(page, `document.documentElement.dataset.state === "program"`);
     openMs = Math.min(openMs, performance.now() - start);
   }
   seen.openMs = openMs;
   await shot("program");
   for (const [key, view] of [["2", "schedule"], ["3", "passes"]]) {
     await page.keyboard.press(key);
-    await until(page, `document.title === "viz: ${view}"`);
+    await until(page, `document.documentElement.dataset.state === "${view}"`);
     await shot(view);
   }
   seen.passes = await page.evaluate<number>(`document.querySelectorAll(".two > .list .row").length`);
@@ -72,7 +72,10 @@ async function large(page: Page, url: string, seen: Seen, shot: (name: string) =
     const rows = [...document.querySelectorAll(".two > .list .row")], of = (r) => Number(r.querySelector(".num").textContent) || 0;
     rows.sort((a, b) => of(b) - of(a))[0].click();
   })()`);
-  await until(page, `document.querySelectorAll(".list.short .row").length > 8 && document.title === "viz: passes"`);
+  await until(
+    page,
+    `document.querySelectorAll(".list.short .row").length > 8 && document.documentElement.dataset.state === "passes"`,
+  );
   seen.changes = await page.evaluate<number>(`document.querySelectorAll(".list.short .row").length`);
   const moves: number[] = [];
   for (let i = 0; i < 8; i++) {
@@ -81,7 +84,7 @@ async function large(page: Page, url: string, seen: Seen, shot: (name: string) =
         const start = performance.now();
         document.dispatchEvent(new KeyboardEvent("keydown", { key: "j", bubbles: true }));
         const wait = () => new Promise((done) => setTimeout(done));
-        do await wait(); while (!location.hash.includes("change=${i}") || document.title !== "viz: passes");
+        do await wait(); while (!location.hash.includes("change=${i}") || document.documentElement.dataset.state !== "passes");
         return performance.now() - start;
       })()`),
     );
@@ -97,7 +100,11 @@ async function until(page: Page, expression: string): Promise<void> {
     if (await page.evaluate<boolean>(expression)) return;
     await new Promise((done) => setTimeout(done, 10));
   }
-  throw new Error(`it never held: ${expression}; ${await page.evaluate<string>("document.title + location.hash")}`);
+  throw new Error(
+    `it never held: ${expression}; ${await page.evaluate<string>(
+      "document.documentElement.dataset.state + location.hash",
+    )}`,
+  );
 }
 
 async function walk(page: Page, seen: Seen, shot: (name: string) => Promise<void>): Promise<void> {
@@ -106,7 +113,7 @@ async function walk(page: Page, seen: Seen, shot: (name: string) => Promise<void
   const count = (selector: string): Promise<number> =>
     page.evaluate<number>(`document.querySelectorAll(${JSON.stringify(selector)}).length`);
   const hash = (): Promise<string> => page.evaluate<string>("location.hash");
-  const ready = (view: string): Promise<unknown> => until(page, `document.title === "viz: ${view}"`);
+  const ready = (view: string): Promise<unknown> => until(page, `document.documentElement.dataset.state === "${view}"`);
   await ready("program");
   seen.files = await count("tr.file");
   seen.program = await text("table.wide");
@@ -143,16 +150,35 @@ async function walk(page: Page, seen: Seen, shot: (name: string) => Promise<void
   seen.old = await count(".diff .old");
   seen.new = await count(".diff .new");
   seen.changeBoxes = await count(".picture .box");
+  // a move makes nothing anew but what the change is; one back, to a graph that was drawn before, asks no layout
+  await page.evaluate(`(() => {
+    for (const e of document.querySelectorAll(".row, .tools *, h2, header *")) e.wasThere = true;
+    const { postMessage } = Worker.prototype;
+    globalThis.asked = 0;
+    Worker.prototype.postMessage = function (m) { asked++; return postMessage.call(this, m); };
+  })()`);
   await page.keyboard.press("j");
   await until(page, `document.querySelector("h3")?.textContent.startsWith("change 2 of")`);
   await ready("passes");
   await shot("passes");
+  const selected = `document.querySelector(".list.short .row.on .num").textContent`;
+  seen.onAfterMove = await page.evaluate<string>(selected);
+  seen.askedForward = await page.evaluate<number>("asked");
+  await page.keyboard.press("k");
+  await until(page, `document.querySelector("h3")?.textContent.startsWith("change 1 of")`);
+  await ready("passes");
+  seen.onAfterBack = await page.evaluate<string>(selected);
+  seen.askedBack = await page.evaluate<number>("asked - " + seen.askedForward);
+  seen.backBoxes = await count(".picture .box");
+  seen.madeAnew = await page.evaluate<number>(
+    `[...document.querySelectorAll(".row, h2, header *")].filter((e) => !e.wasThere).length`,
+  );
   seen.moveMs = await page.evaluate<number>(`(async () => {
     const start = performance.now(), n = 5;
     for (let i = 0; i < n; i++) {
       location.hash = location.hash.replace(/change=\\d+/, "change=" + i % 2);
       await new Promise((done) => setTimeout(done));
-      while (document.title !== "viz: passes") await new Promise((done) => setTimeout(done));
+      while (document.documentElement.dataset.state !== "passes") await new Promise((done) => setTimeout(done));
     }
     return (performance.now() - start) / n;
   })()`);

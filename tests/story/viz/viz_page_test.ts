@@ -43,6 +43,8 @@ for (const [i, name] of ["light", "dark", "narrow"].entries()) {
       assert(/^change 1 of \d+/.test(String(s.change)));
       assert(/^src\/\S+\.ts:\d+:\d+$/.test(String(s.rule)), String(s.rule));
       assert(Number(s.old) > 0 && Number(s.new) > 0 && Number(s.changeBoxes) > 0);
+      assertEquals([s.onAfterMove, s.onAfterBack, s.madeAnew], ["2", "1", 0], "a move makes no list anew");
+      assertEquals([s.askedForward, s.askedBack, s.backBoxes], [1, 0, s.changeBoxes], "a graph is laid out once");
     },
   });
 }
