@@ -358,9 +358,10 @@ export abstract class NormTensor extends TensorBase {
     let divisor: number | this;
     if (w === undefined) divisor = Math.max(m - correction, 0);
     else {
-      const own = total as this,
-        less = aweights === undefined ? own.constLike(1) : w.mul(given[given.length - 1]).sum().div(own);
-      divisor = own.sub(less.mul(correction)).maximum(0) as this;
+      // total - correction * sum(w * a) / total: what cancels is subtracted before it is rounded by a quotient
+      const own = total as this, a = given[given.length - 1];
+      divisor = (aweights === undefined ? own.sub(correction) : w.mul(own.sub(a.mul(correction))).sum().div(own))
+        .maximum(0) as this;
     }
     const found = (w === undefined ? away : away.mul(w)).dot(conjugate(away).transpose(0, 1)).div(divisor).cast(d);
     return x.shape[0] === 1 ? found.reshape([]) : found;

@@ -1,6 +1,7 @@
 /** Covariances with weights: dtypes and errors as PyTorch's. Values and gradients are checked by the golden cases. */
 import { assertEquals, assertThrows } from "@std/assert";
 import { ArgumentError, DTypeError, type DTypeName, Tensor } from "../../../mod.ts";
+import { difference, toleranceOf } from "../../tolerance.ts";
 
 const on = (data: number[], dtype: DTypeName) => new Tensor(data, { dtype, device: "JS" });
 
@@ -21,6 +22,14 @@ for (
 Deno.test("cov: weights of less precision than the values do not lower that", async () => {
   const x = on([-4.828125, -7.578125], "float64"), aweights = on([0.265625, 0.359375], "float32");
   assertEquals(await x.cov({ aweights }).item(), 3.78125); // by PyTorch
+});
+
+Deno.test("cov: a divisor that is a hundredth of what it is the difference of keeps its digits", async () => {
+  const x = on([-8.484375, -1.765625, -4.328125, -2.40625, -7.953125, 3.609375], "float32").reshape([2, 3]);
+  const got = x.cov({ correction: 2, aweights: on([0.359375, 0.0625, 0.703125], "float32") });
+  // by NumPy, in float64
+  const want = [527.5908868963040, 388.9923095703104, 388.9923095703105, 1462.4865445223647];
+  assertEquals(difference(await got.data(), want, toleranceOf("accumulate", got.dtype)), undefined);
 });
 
 Deno.test("cov: weights that are no counts, or below 0, are refused", () => {
