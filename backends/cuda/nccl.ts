@@ -353,7 +353,7 @@ function typeAndOp(dtype: DType, op: ReduceOp): readonly [type: number, op: numb
 }
 
 /** Waits until a handle is there and its communicator ready. */
-export function waitForHandle({ nccl, context, timeoutMs }: Omit<NcclOptions, "handle">, made: HostMemory): void {
+function waitForHandle({ nccl, context, timeoutMs }: Omit<NcclOptions, "handle">, made: HostMemory): void {
   const { out } = context.driver;
   let code: number = NcclResult.IN_PROGRESS;
   const isReady = (): boolean => {

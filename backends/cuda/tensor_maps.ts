@@ -4,7 +4,6 @@
  *
  * @module
  */
-import type { DType } from "../../src/dtype/dtype.ts";
 import { MAP_ALIGN, MAP_BYTES, type ProgramMap } from "../../src/renderer/renderer.ts";
 import type { CudaContext } from "./cuda_context.ts";
 import { HostMemory } from "./driver.ts";
@@ -18,11 +17,6 @@ const MOST_KEPT = 64;
 
 /** Words of a map. */
 const WORDS = MAP_BYTES / 8;
-
-/** May a driver's maps be of this dtype? */
-export function hasMapType({ itemsize }: DType): boolean {
-  return itemsize in TYPES;
-}
 
 /** One map of a program. */
 export class TensorMap {

@@ -21,7 +21,7 @@ import * as RUNTIME from "./js_runtime.ts";
 import type { Elements, Kernel } from "./js_runtime.ts";
 
 /** What programs of the JS device have done since {@linkcode JsCounters.reset}. */
-export class JsCounters {
+class JsCounters {
   /** Bytes loaded from and stored to buffers, once an access: gates that are false and kernel-local memory count nothing. */
   read = 0;
   written = 0;

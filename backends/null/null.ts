@@ -48,7 +48,7 @@ class NullProgram implements Program {
 }
 
 /** The NULL device of one renderer. */
-export class NullDevice implements Device {
+class NullDevice implements Device {
   readonly counters: NullCounters = { launches: 0, compiled: 0 };
   readonly compiler: Compiler;
   readonly allocator: LruAllocator;

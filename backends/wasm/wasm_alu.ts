@@ -99,7 +99,7 @@ export function extract(b: Builder, d: DType, x: Node, i: number): Node {
 }
 
 /** The vector with lane `i` replaced by a scalar. */
-export function replaceLane(b: Builder, d: DType, vector: Node, x: Node, i: number): Node {
+function replaceLane(b: Builder, d: DType, vector: Node, x: Node, i: number): Node {
   if (d.isFloat) return b.instr("f32x4.replace_lane", V128, [vector, x], i);
   return b.instr("i32x4.replace_lane", V128, [vector, d.isBool ? b.instr("i32.sub", I32, [b.i32(0), x]) : x], i);
 }

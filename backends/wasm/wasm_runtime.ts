@@ -27,7 +27,7 @@ export const WORDS = {
   FIRST: 512,
 } as const;
 /** Set in the gate while a job runs. */
-export const GATE_OPEN = 0x40000000;
+const GATE_OPEN = 0x40000000;
 /** Records of the threads: 64 bytes each; the first word points to the thread's scratch memory. */
 export const THREAD_RECORDS = 1024;
 /** Offset in a thread's record of a word that is 1 from the time it checked in until it left. */

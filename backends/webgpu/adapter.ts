@@ -54,7 +54,7 @@ const OPENGL = { maxBindingsPerBindGroup: 2 ** 32 - 1, maxBufferSize: 2 ** 31 - 
  * does not say which; but only for OpenGL it knows both no limit of bindings and none of buffers but that of an int32
  * (NVIDIA's Vulkan has the first alone, Mesa's the second). Browsers have bounds for all.
  */
-export function isOpenGL(adapter: GPUAdapter): boolean {
+function isOpenGL(adapter: GPUAdapter): boolean {
   const limits = adapter.limits as unknown as Record<string, number>;
   return Object.entries(OPENGL).every(([name, value]) => limits[name] === value);
 }

@@ -167,10 +167,6 @@ export function canonicalize(name: string): string {
   return opened.has(name) ? name : parse(name)[2];
 }
 
-/** The device of a canonical name, where it is open. */
-export function findOpen(canonical: string): Device | undefined {
-  return opened.get(canonical);
-}
 /** Several devices as one (group.ts). */
 export interface GroupDevice extends Device {
   readonly members: readonly Device[];

@@ -108,7 +108,7 @@ class GroupGraph implements Graph {
 }
 
 /** Several devices as one. */
-export class DeviceGroup implements GroupDevice {
+class DeviceGroup implements GroupDevice {
   readonly allocator: LruAllocator;
   readonly renderer: Renderer;
   readonly compiler: Compiler;

@@ -12,7 +12,7 @@ import { CompiledKernel, type ExecItem } from "./front/runners.ts";
 const MAX_ROWS = 200;
 
 /** The table of some steps. */
-export function stepTable(items: readonly ExecItem[]): string {
+function stepTable(items: readonly ExecItem[]): string {
   const numbers = new Map<unknown, number>();
   const rows = items.slice(0, MAX_ROWS).map((item, i): string[] => {
     const { runner, bufs, line = "" } = item;

@@ -7,7 +7,7 @@
  */
 
 /** How a field lies on the wire. */
-export const Wire = { VARINT: 0, FIXED64: 1, BYTES: 2, FIXED32: 5 } as const;
+const Wire = { VARINT: 0, FIXED64: 1, BYTES: 2, FIXED32: 5 } as const;
 /** How a field lies on the wire. */
 export type Wire = (typeof Wire)[keyof typeof Wire];
 

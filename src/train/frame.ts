@@ -36,7 +36,7 @@ export const FRAME_OPTIONS = ["title", "xLabel", "yLabel", "logY", "width", "hei
 const COLORS = ["#2f7ed8", "#e07b00", "#2ca02c", "#d03b3b", "#8a63d2", "#8c6d46", "#d65db1", "#6b7785"];
 
 /** Round places of ticks from low to high, about `count` of them. */
-export function ticksOf(low: number, high: number, count: number): number[] {
+function ticksOf(low: number, high: number, count: number): number[] {
   const raw = (high - low) / Math.max(1, count), power = 10 ** Math.floor(Math.log10(raw)), part = raw / power;
   const step = power * (part <= 1 ? 1 : part <= 2 ? 2 : part <= 5 ? 5 : 10), first = Math.ceil(low / step - 1e-9);
   const out: number[] = [];

@@ -32,7 +32,7 @@ export interface Placement {
 }
 
 /** A hardware index of `size`; 0 where there is only one. */
-export function hardware(prefix: "gidx" | "lidx", dimension: number, size: UOp): UOp {
+function hardware(prefix: "gidx" | "lidx", dimension: number, size: UOp): UOp {
   if (size.isConst(1)) return int(0);
   const end = size.dtype === dtypes.int32 ? size : size.cast(dtypes.int32);
   return uop(Ops.SPECIAL, dtypes.int32, [end], `${prefix}${dimension}`);

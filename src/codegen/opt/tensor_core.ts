@@ -32,7 +32,7 @@ function field(x: UOp, i: number, n: number, bits: number): UOp {
 }
 
 /** The sum of the offsets of the bits of `x`, in one dimension of a tile. */
-export function offsetOf(x: UOp, offsets: Fragment["lane"], dimension: 0 | 1): UOp | undefined {
+function offsetOf(x: UOp, offsets: Fragment["lane"], dimension: 0 | 1): UOp | undefined {
   let sum: UOp | undefined;
   for (let i = 0; i < offsets.length;) {
     const step = offsets[i][dimension];

@@ -66,7 +66,7 @@ const MAX_NODES = 200_000, MAX_STATES = 20_000, ACTION = "use a grammar";
 const utf8 = new TextEncoder();
 
 /** The ranges of bytes, one after the other, that encode a range of characters without surrogates. */
-export function* byteRanges([low, high]: CodeRange): Generator<readonly (readonly [number, number])[]> {
+function* byteRanges([low, high]: CodeRange): Generator<readonly (readonly [number, number])[]> {
   const limits = [0x7f, 0x7ff, 0xd7ff, 0xdfff, 0xffff, 0x10ffff];
   for (const limit of limits) {
     if (low > limit || low > high) continue;

@@ -127,7 +127,7 @@ export class Weight {
 }
 
 /** Weights `[m, n]` in blocks of one format, one below the other: one product gives those of all. */
-export class WeightStack {
+class WeightStack {
   private held: readonly Tensor[] = [];
   constructor(private readonly parts: readonly Weight[]) {}
 

@@ -7,7 +7,7 @@
 import { FormatError } from "../../helpers/errors.ts";
 import type { Tensor } from "../../tensor/tensor.ts";
 import type { DType } from "../../dtype/dtype.ts";
-import type { Attribute, Graph, Node, TypeProto } from "../wire/messages.ts";
+import type { Attribute, Graph, Node } from "../wire/messages.ts";
 import { elementType, typeName } from "../wire/element_types.ts";
 import type { Size } from "./variable_sizes.ts";
 import { decodeTensor, type HostData, type Item, Optional, Sequence, Value, valueOf } from "./value.ts";
@@ -184,10 +184,6 @@ export class Call {
   /** A graph. */
   graph(name: string): Graph {
     return this.attribute(name, undefined, (a) => a.g) ?? this.absent(name);
-  }
-  /** A type. */
-  typeProto(name: string): TypeProto | undefined {
-    return this.attributes.get(name)?.tp;
   }
   /** A tensor. */
   constant(name: string): Value | undefined {

@@ -43,7 +43,7 @@ function byBits(kind: "int" | "uint"): Readonly<Record<number, DType>> {
   return Object.fromEntries(DTYPES.filter((d) => d.kind === kind).map((d) => [d.bits, d]));
 }
 /** Integer types by their bits. */
-export const SIGNED: Readonly<Record<number, DType>> = byBits("int");
+const SIGNED: Readonly<Record<number, DType>> = byBits("int");
 /** Those without a sign. */
 export const UNSIGNED: Readonly<Record<number, DType>> = byBits("uint");
 

@@ -359,7 +359,7 @@ export interface CudaLanguage extends CLanguage {
 }
 
 /** CUDA C for `arch` (80 for sm_80): bfloat16 and NaN-propagating maxima are instructions from 80 on. */
-export function cudaLanguage(arch: number, grid: GridCaps | undefined): CudaLanguage {
+function cudaLanguage(arch: number, grid: GridCaps | undefined): CudaLanguage {
   return {
     name: "CUDA C",
     arch,

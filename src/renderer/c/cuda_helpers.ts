@@ -154,7 +154,7 @@ export function matrixTypes(unit: TensorCore): string {
 }
 
 /** Registers of 32 bits that a thread's elements of A and of B fill. */
-export function matrixWords(unit: TensorCore): readonly [a: number, b: number] {
+function matrixWords(unit: TensorCore): readonly [a: number, b: number] {
   return [elementsOf(unit.a) * unit.input.bits >> 5, elementsOf(unit.b) * unit.input.bits >> 5];
 }
 

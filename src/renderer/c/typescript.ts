@@ -303,7 +303,7 @@ function unrounded(text: string): string {
 }
 
 /** TypeScript, as a row of the family. */
-export const TYPESCRIPT_LANGUAGE: CLanguage = {
+const TYPESCRIPT_LANGUAGE: CLanguage = {
   name: "TypeScript",
   rules,
   type: () => "",
@@ -336,7 +336,7 @@ function element(at: string): string {
 }
 
 /** What the kernels of a script are lowered for: a scalar machine that has all functions; 16-bit floats lie in memory only. */
-export const TYPESCRIPT_CAPS: Capabilities = { ...SCALAR_CAPS, computeDTypes: COMMON_DTYPES };
+const TYPESCRIPT_CAPS: Capabilities = { ...SCALAR_CAPS, computeDTypes: COMMON_DTYPES };
 
 /** Renders TypeScript, a block for each kernel. */
 export const typescriptRenderer: CStyleRenderer = new CStyleRenderer(TYPESCRIPT_LANGUAGE, TYPESCRIPT_CAPS);

@@ -138,7 +138,7 @@ function checkArgnums(action: string, fn: unknown, options: GradOptions): void {
 }
 
 /** Runs `body`, which differentiates something that it computes itself: in `Tensor.noGrad`, too. */
-export function withGradients<T>(action: string, body: () => T): T {
+function withGradients<T>(action: string, body: () => T): T {
   return cutsGradients() ? withContext(action, { GRAD: 1 }, body) : body();
 }
 

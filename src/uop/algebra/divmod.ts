@@ -25,7 +25,7 @@ import {
 } from "./linear_form.ts";
 
 /** The value of an integer CONST that is a safe integer; undefined otherwise. */
-export function constOrUndefined(u: UOp): number | undefined {
+function constOrUndefined(u: UOp): number | undefined {
   return u.op === Ops.CONST && typeof u.arg === "number" ? u.arg : undefined;
 }
 

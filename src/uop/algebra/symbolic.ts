@@ -458,7 +458,7 @@ function fewerRanges(u: UOp): UOp | undefined {
 }
 
 /** Local rules: identities, folding, casts, bools, WHERE, structure. They end, and may run at every stage. */
-export const symbolicSimple: PatternMatcher = new PatternMatcher("symbolic simple", [
+const symbolicSimple: PatternMatcher = new PatternMatcher("symbolic simple", [
   ...pmFold.rules,
   ...pmOrder.rules,
   ...pmIdentities.rules,
@@ -508,7 +508,7 @@ function distribute(u: UOp, sum: UOp, by: UOp): UOp | undefined {
 }
 
 /** Sums, products, divisions and comparisons of integers in normal form. Exact under wrap-around. */
-export const pmIndex: PatternMatcher = new PatternMatcher("index", [
+const pmIndex: PatternMatcher = new PatternMatcher("index", [
   rule(UPat.op(Ops.ADD, { name: "u" }), ({ u }) => normalSum(u), "sum"),
   rule(UPat.op(Ops.MUL, { src: [UPat.op(Ops.ADD, { name: "x" }), c0], name: "u" }), ({ u, x, c0 }) => {
     return distribute(u, x, c0);

@@ -195,7 +195,7 @@ function simplifyIndex(u: UOp): UOp | undefined {
 }
 
 /** Gates of INDEX, and the index under them, simplified. Kernel stage and later. */
-export const pmValid: PatternMatcher = new PatternMatcher("valid", [
+const pmValid: PatternMatcher = new PatternMatcher("valid", [
   rule(UPat.op(Ops.INDEX, { src: [UPat.var("b"), UPat.var("i"), UPat.var("g")], name: "u" }), ({ u }) => {
     return simplifyIndex(u);
   }, "gated index"),

@@ -122,7 +122,7 @@ export const Ops = {
 export type Ops = (typeof Ops)[keyof typeof Ops];
 
 /** Flags of {@linkcode opFlags}. */
-export const COMMUTATIVE = 1, ASSOCIATIVE = 2, COMPARISON = 4, MOVEMENT = 8, IDEMPOTENT = 16, BOUNDARY = 32;
+const COMMUTATIVE = 1, ASSOCIATIVE = 2, COMPARISON = 4, MOVEMENT = 8, IDEMPOTENT = 16, BOUNDARY = 32;
 /** More flags: what has the value of its source, and what threads must reach together. */
 export const SAME = 1024, COLLECTIVE = 2048;
 /**
@@ -235,7 +235,7 @@ export const opArity: Int8Array = new Int8Array(OP_COUNT);
 /** Flags of each op. */
 export const opFlags: Uint16Array = new Uint16Array(OP_COUNT);
 /** 1, 2 or 3 for unary, binary and ternary ALU ops (casts included); 0 for all others. */
-export const opAlu: Uint8Array = new Uint8Array(OP_COUNT);
+const opAlu: Uint8Array = new Uint8Array(OP_COUNT);
 /** About the instructions that an op takes for one element, or one vector; 0 for what is no arithmetic. */
 export const opWork: Uint8Array = new Uint8Array(OP_COUNT);
 for (const name of names) {

@@ -83,9 +83,9 @@ export interface StorageData {
 }
 
 /** What {@linkcode GraphData} is called. */
-export const GRAPH_FORMAT = "dinograd graph";
+const GRAPH_FORMAT = "dinograd graph";
 /** Its version. */
-export const GRAPH_VERSION = 1;
+const GRAPH_VERSION = 1;
 
 /** How the records of a class are written and read. */
 export interface RecordFormat {

@@ -37,7 +37,7 @@ export function record<T>(fn: () => T): Recording<T> {
 }
 
 /** Calls `fn`; the passes that run in it go to `passes`, and to no other record. */
-export function recordingTo<T>(passes: PassRecord[] | undefined, fn: () => T): T {
+function recordingTo<T>(passes: PassRecord[] | undefined, fn: () => T): T {
   const outer = recording, outerDepth = depth, outerRunning = running;
   recording = passes;
   running = undefined;
