@@ -8,7 +8,7 @@
 import { arrayName, type DType } from "../../src/dtype/dtype.ts";
 import { readsShared, sharedPlaces } from "../../src/renderer/lanes.ts";
 import type { LinearProgram } from "../../src/renderer/renderer.ts";
-import type { TensorCore } from "../../src/renderer/tensor_core_table.ts";
+import { type TensorCore, unitOf } from "../../src/renderer/tensor_core_table.ts";
 import type { Place } from "../../src/renderer/visitor.ts";
 import { argOf, AxisKind, type ConstValue } from "../../src/uop/core/args.ts";
 import { Ops } from "../../src/uop/core/ops.ts";
@@ -113,7 +113,7 @@ class Writer extends LaneVisitor<string> {
         const [a, b, c] = u.src.map((s) => this.value(s).join(", "));
         this.line(`me.offer([[${a}], [${b}]]);`);
         this.meet(false);
-        const core = u.arg as TensorCore, { m, n, k, lanes } = core, id = `w${this.next++}`;
+        const core = unitOf(u), { m, n, k, lanes } = core, id = `w${this.next++}`;
         const at = coresOf(this.program).findIndex((c) => c.same(core));
         this.line(`const ${id} = multiply(cores[${at}], me, [${c}]);`);
         this.flops += 2 * m * n * k / lanes;
@@ -157,7 +157,7 @@ class Writer extends LaneVisitor<string> {
   }
   /** A product whose unit reads shared memory, until it is waited for. */
   private unitProduct(u: UOp): readonly string[] {
-    const core = u.arg as TensorCore, { m, n, k, lanes } = core, id = `w${this.next++}`;
+    const core = unitOf(u), { m, n, k, lanes } = core, id = `w${this.next++}`;
     const at = coresOf(this.program).findIndex((c) => c.same(core)), c = this.value(u.src[2]).join(", ");
     const held = core.shared![0] === undefined ? `, [${this.value(u.src[0]).join(", ")}]` : "";
     const tiles = sharedPlaces(u).map((s) => {
@@ -179,7 +179,7 @@ class Writer extends LaneVisitor<string> {
     if (this.collective) this.meet(true);
   }
   protected override special(u: UOp): readonly string[] {
-    return this.collective ? [u.arg as string] : super.special(u);
+    return this.collective ? [argOf(u, Ops.SPECIAL)] : super.special(u);
   }
   protected variable(u: UOp): readonly string[] {
     return [`vars[${this.program.vars.indexOf(u)}]`];
@@ -259,7 +259,7 @@ export function coresOf(program: LinearProgram): TensorCore[] {
   const cores: TensorCore[] = [];
   for (const u of program.uops) {
     if (u.op !== Ops.WMMA) continue;
-    const core = u.arg as TensorCore;
+    const core = unitOf(u);
     if (!cores.some((c) => c.same(core))) cores.push(core);
   }
   return cores;

@@ -262,7 +262,7 @@ export abstract class LaneVisitor<L> extends LinearVisitor<readonly L[]> {
   protected abstract close(): void;
 
   protected constant(u: UOp): readonly L[] {
-    const lanes = new Array<L>(u.dtype.count).fill(this.literal(u.dtype, u.arg as ConstValue));
+    const lanes = new Array<L>(u.dtype.count).fill(this.literal(u.dtype, argOf(u, Ops.CONST)));
     this.values.set(u, lanes);
     return lanes;
   }
@@ -286,7 +286,7 @@ export abstract class LaneVisitor<L> extends LinearVisitor<readonly L[]> {
     const count = u.dtype.count;
     if (u.op === Ops.VECTORIZE) return u.src.flatMap((s) => this.value(s));
     if (u.op === Ops.BROADCAST) return new Array<L>(count).fill(this.value(u.src[0])[0]);
-    if (u.op === Ops.EXTRACT) return [this.value(u.src[0])[u.arg as number]];
+    if (u.op === Ops.EXTRACT) return [this.value(u.src[0])[argOf(u, Ops.EXTRACT)]];
     if (u.op === Ops.LANES) {
       const both = u.src.flatMap((s) => this.value(s));
       return argOf(u, Ops.LANES).axes.map((l) => both[l]);

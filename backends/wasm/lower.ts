@@ -156,7 +156,7 @@ class Lowering extends LinearVisitor<Node> {
     const { b } = this, src = u.src.map((s) => this.value(s));
     if (u.op === Ops.VECTORIZE) return vectorize(b, u.dtype, src);
     if (u.op === Ops.BROADCAST) return src[0].type === V128 ? src[0] : splat(b, u.dtype, src[0]);
-    if (u.op === Ops.EXTRACT) return extract(b, u.dtype, src[0], u.arg as number);
+    if (u.op === Ops.EXTRACT) return extract(b, u.dtype, src[0], argOf(u, Ops.EXTRACT));
     if (u.op === Ops.LANES) return lanes(b, src[0], src[1], u.src[0].dtype.count, argOf(u, Ops.LANES).axes);
     if (!isAlu(u.op)) return this.unknown(u);
     return lowerAlu(b, u.op, u.dtype, u.src.map((s) => s.dtype), src, this.options);

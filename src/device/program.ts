@@ -7,7 +7,7 @@
 import { SpecError } from "../helpers/errors.ts";
 import type { LinearProgram } from "../renderer/renderer.ts";
 import { evalOp } from "../uop/algebra/eval.ts";
-import type { ConstValue } from "../uop/core/args.ts";
+import { argOf, type ConstValue } from "../uop/core/args.ts";
 import { Ops } from "../uop/core/ops.ts";
 import type { UOp } from "../uop/core/uop.ts";
 import type { Buffer } from "./buffer.ts";
@@ -78,7 +78,7 @@ export interface Compiler {
 export function groupsOf(linear: LinearProgram, vars: readonly (number | bigint)[]): [number, number, number] {
   if (linear.grid === undefined) return [1, 1, 1];
   const valueOf = (u: UOp): ConstValue => {
-    if (u.op === Ops.CONST) return u.arg as ConstValue;
+    if (u.op === Ops.CONST) return argOf(u, Ops.CONST);
     if (u.op === Ops.VARIABLE) return Number(vars[linear.vars.indexOf(u)]);
     const value = evalOp(u.op, u.dtype, u.src[0].dtype, u.src.map(valueOf));
     if (value === undefined) throw new SpecError(`The grid of ${linear.name} has no value`);

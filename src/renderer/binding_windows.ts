@@ -112,7 +112,9 @@ class Cutter {
   ) {
     this.windowBytes = limits.maxBytes - limits.maxBytes % limits.align;
     for (const u of program.uops) {
-      if (u.op === Ops.SPECIAL && (u.arg as string).startsWith("gidx")) this.specials[Number((u.arg as string)[4])] = u;
+      if (u.op === Ops.SPECIAL && argOf(u, Ops.SPECIAL).startsWith("gidx")) {
+        this.specials[Number(argOf(u, Ops.SPECIAL)[4])] = u;
+      }
     }
     for (const p of large) this.counts.set(p.slot, 1);
   }
@@ -235,7 +237,7 @@ class Rewriter {
   }
 
   private group(u: UOp): void {
-    const dimension = Number((u.arg as string)[4]), made = this.emit(u.withSrc(this.sources(u)));
+    const dimension = Number(argOf(u, Ops.SPECIAL)[4]), made = this.emit(u.withSrc(this.sources(u)));
     if (this.boxes.every((b) => b.first[dimension] === 0)) return;
     const first = this.emit(variable(`group_${dimension}`, 0, Math.max(0, vmax(u.src[0]) - 1)));
     this.passed.set(first, { kind: "group", dimension });
@@ -323,7 +325,7 @@ class Rewriter {
         this.parts.set(u, this.parts.get(u.src[0])!.map((p) => this.emit(u.withSrc([p, ...order]))));
         if (this.tests.has(u.src[0])) this.tests.set(u, this.tests.get(u.src[0])!);
       } else if (u.op === Ops.INDEX && u.src[1].dtype === dtypes.int64) this.narrow(u);
-      else if (u.op === Ops.SPECIAL && (u.arg as string).startsWith("gidx")) this.group(u);
+      else if (u.op === Ops.SPECIAL && argOf(u, Ops.SPECIAL).startsWith("gidx")) this.group(u);
       else this.memo.set(u, this.emit(u.withSrc(this.sources(u))));
     }
     const { name, flops, bytes, opts } = this.program;

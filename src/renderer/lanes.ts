@@ -18,7 +18,7 @@ import { type UOp, uop } from "../uop/core/uop.ts";
 import { baseOf, throughAfter } from "../uop/rewrite/walk.ts";
 import { naturalExponent } from "./natural.ts";
 import type { GridCaps, LinearProgram } from "./renderer.ts";
-import { SWIZZLE_ALIGN, type TensorCore } from "./tensor_core_table.ts";
+import { SWIZZLE_ALIGN, unitOf } from "./tensor_core_table.ts";
 
 /** The arg of a CAST that rounds a float32 to bfloat16 and leaves it a float32. */
 export const ROUNDED = "bfloat16";
@@ -91,7 +91,7 @@ class Lanes {
   private vector(lanes: readonly UOp[], d: DType): UOp {
     const first = lanes[0];
     if (first.op === Ops.EXTRACT) {
-      const v = first.src[0], at = first.arg as number, n = lanes.length;
+      const v = first.src[0], at = argOf(first, Ops.EXTRACT), n = lanes.length;
       if (at % n === 0 && lanes.every((x, l) => x.op === Ops.EXTRACT && x.src[0] === v && x.arg === at + l)) {
         if (v.dtype.count === n) return v;
         if (isPacked(d) && n === lanesOfWord(d)) return this.emit(uop(Ops.EXTRACT, d, [v], at / n));
@@ -155,7 +155,7 @@ class Lanes {
       case Ops.VECTORIZE:
         return void this.values.set(u, u.src.map((s) => this.one(s)));
       case Ops.EXTRACT:
-        return void this.values.set(u, [lane(u.src[0], u.arg as number)]);
+        return void this.values.set(u, [lane(u.src[0], argOf(u, Ops.EXTRACT))]);
       case Ops.WMMA:
         if (readsShared(u)) return this.addTo(u);
         return this.origin(u, u.withSrc(u.src.map((s) => this.whole(s))));
@@ -222,7 +222,7 @@ class Lanes {
       return this.emit(uop(Ops.ACC, x.dtype, [], new AccArg(this.nextAcc++)));
     });
     for (const x of lanes) if (!this.sums.includes(x)) this.sums.push(x);
-    const left = (u.arg as TensorCore).shared![0] === undefined ? this.held(a) : [this.one(a)];
+    const left = unitOf(u).shared![0] === undefined ? this.held(a) : [this.one(a)];
     const src = [...left, this.one(b), uop(Ops.CONST, dtypes.bool, [], isFirst ? 0 : 1), ...lanes];
     this.emit(uop(Ops.WMMA, dtypes.void, src, u.arg));
     this.values.set(u, lanes);
@@ -273,7 +273,7 @@ class Lanes {
 
 /** Does the matrix unit of a product read its operands from shared memory? */
 export function readsShared(u: UOp): boolean {
-  return u.op === Ops.WMMA && (u.arg as TensorCore).shared !== undefined;
+  return u.op === Ops.WMMA && unitOf(u).shared !== undefined;
 }
 
 /** Where in shared memory a product reads its operands: those of `u`, of a program as renderers are given it, or in lanes. */
@@ -292,7 +292,7 @@ const OTHER_REGISTERS = 24;
  * may go on while others compute.
  */
 export function residentGroups(program: LinearProgram, { unitRegisters, unitShared }: GridCaps): number {
-  const held = new Set<UOp>(), readsRegisters = (u: UOp): boolean => (u.arg as TensorCore).shared?.[0] === undefined;
+  const held = new Set<UOp>(), readsRegisters = (u: UOp): boolean => unitOf(u).shared?.[0] === undefined;
   for (const u of program.uops) {
     if (u.op === Ops.ACC) held.add(u);
     if (u.op !== Ops.WMMA) continue;

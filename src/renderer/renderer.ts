@@ -227,7 +227,7 @@ export function programOf(name: string, uops: readonly UOp[], flops = 0, bytes =
       params[slot] = { slot, dtype: u.dtype, size, reads: false, writes: false };
     } else if (u.op === Ops.VARIABLE) vars.push(u);
     else if (u.op === Ops.SPECIAL) {
-      const name = u.arg as string, dimension = Number(name[4]);
+      const name = argOf(u, Ops.SPECIAL), dimension = Number(name[4]);
       hasGrid = true;
       if (name.startsWith("gidx")) groups[dimension] = u.src[0];
       else size[dimension] = u.src[0].value;

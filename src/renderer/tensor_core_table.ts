@@ -9,7 +9,7 @@
  */
 import { type DType, dtypes } from "../dtype/dtype.ts";
 import { hashString } from "../helpers/hash.ts";
-import type { ArgRecord } from "../uop/core/args.ts";
+import type { Arg, ArgRecord } from "../uop/core/args.ts";
 
 /** An offset in a tile. */
 export type TileOffset = readonly [row: number, column: number];
@@ -138,6 +138,11 @@ export function positionIn(f: Fragment, lane: number, element: number): TileOffs
 
 const sameOffsets = (a: readonly TileOffset[], b: readonly TileOffset[]): boolean =>
   a.length === b.length && a.every(([r, c], i) => r === b[i][0] && c === b[i][1]);
+
+/** The unit of a WMMA, or of a load of its operands. */
+export function unitOf(u: { readonly arg: Arg }): TensorCore {
+  return u.arg as TensorCore;
+}
 
 /** Units of a chain of products: the results of the inner one are where the outer one takes its left operand from. */
 export interface ChainUnits {

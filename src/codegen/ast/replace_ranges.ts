@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { argOf } from "../../uop/core/args.ts";
 import { carrierOf, getTuple } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { closingStart, rangesOf } from "../../uop/core/ranges.ts";
@@ -44,7 +45,7 @@ export function lanesOf(reduce: UOp): UOp[] {
 export function rebuildKernel(ast: UOp, fn: (u: UOp, src: readonly UOp[]) => readonly UOp[] | undefined): UOp {
   const tuples = new Map<UOp, readonly UOp[]>();
   return rebuild(ast, (u, src) => {
-    if (u.op === Ops.GETTUPLE && tuples.has(u.src[0])) return tuples.get(u.src[0])![u.arg as number];
+    if (u.op === Ops.GETTUPLE && tuples.has(u.src[0])) return tuples.get(u.src[0])![argOf(u, Ops.GETTUPLE)];
     const made = fn(u, src);
     if (made !== undefined && u.op === Ops.REDUCE && carrierOf(u).lanes > 1) tuples.set(u, made);
     return made?.[0];

@@ -7,7 +7,7 @@
  */
 import { type DType, dtypes } from "../../dtype/dtype.ts";
 import type { Capabilities } from "../../renderer/renderer.ts";
-import type { TensorCore } from "../../renderer/tensor_core_table.ts";
+import { unitOf } from "../../renderer/tensor_core_table.ts";
 import { AccArg, argOf, AxisKind } from "../../uop/core/args.ts";
 import { isAlu, Ops } from "../../uop/core/ops.ts";
 import { constant, index, toposort, type UOp, uop } from "../../uop/core/uop.ts";
@@ -30,7 +30,7 @@ class Devectorizer {
   private isTile(u: UOp): boolean {
     switch (u.op) {
       case Ops.WMMA:
-        return (u.arg as TensorCore).half === undefined;
+        return unitOf(u).half === undefined;
       case Ops.LDMATRIX:
         return true;
       case Ops.ACC:
@@ -79,13 +79,13 @@ class Devectorizer {
       case Ops.VECTORIZE:
         return u.src.map((s) => this.whole(s));
       case Ops.EXTRACT:
-        return this.lane(u.src[0], u.arg as number);
+        return this.lane(u.src[0], argOf(u, Ops.EXTRACT));
       case Ops.LANES: {
         const [a, b] = u.src, { count } = a.dtype;
         return argOf(u, Ops.LANES).axes.map((l) => l < count ? this.lane(a, l) : this.lane(b, l - count));
       }
       case Ops.WMMA: {
-        const core = (u.arg as TensorCore).half!, a = this.whole(u.src[0]), half = n / 2;
+        const core = unitOf(u).half!, a = this.whole(u.src[0]), half = n / 2;
         return [0, 1].flatMap((side) => {
           const part = ({ dtype }: UOp, i: number): UOp => {
             const size = dtype.count / 2;

@@ -11,7 +11,7 @@
  */
 import { dtypes } from "../../dtype/dtype.ts";
 import { readsShared } from "../../renderer/lanes.ts";
-import type { TensorCore } from "../../renderer/tensor_core_table.ts";
+import { unitOf } from "../../renderer/tensor_core_table.ts";
 import { argOf } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { baseOf } from "../../uop/rewrite/walk.ts";
@@ -30,7 +30,7 @@ function loopsOf(uops: readonly UOp[]): Set<UOp> {
 
 /** Does the unit of a product, which reads shared memory, read registers too? */
 function readsRegisters(u: UOp): boolean {
-  return readsShared(u) && (u.arg as TensorCore).shared![0] === undefined;
+  return readsShared(u) && unitOf(u).shared![0] === undefined;
 }
 
 function isKept(u: UOp): boolean {

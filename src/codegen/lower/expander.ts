@@ -12,11 +12,11 @@ import { type DType, dtypes } from "../../dtype/dtype.ts";
 import { SpecError } from "../../helpers/errors.ts";
 import { prod, rangeOf } from "../../helpers/math.ts";
 import { readsShared } from "../../renderer/lanes.ts";
-import { elementsOf, type Fragment, type TensorCore } from "../../renderer/tensor_core_table.ts";
+import { elementsOf, type Fragment, type TensorCore, unitOf } from "../../renderer/tensor_core_table.ts";
 import { vmax, vmin } from "../../uop/algebra/bounds.ts";
 import { slopeOf } from "../../uop/algebra/linear_form.ts";
 import { splitAnd } from "../../uop/algebra/valid.ts";
-import { AccArg, AxisKind, LocalArg } from "../../uop/core/args.ts";
+import { AccArg, argOf, AxisKind, LocalArg } from "../../uop/core/args.ts";
 import { CarrierArg, carrierOf, RowCarrier, RowMaximum, ScaledSum } from "../../uop/core/carrier.ts";
 import { isAlu, Ops } from "../../uop/core/ops.ts";
 import { constant, index, type UOp, uop } from "../../uop/core/uop.ts";
@@ -141,7 +141,7 @@ class Expander {
       case Ops.REDUCE:
         return this.reduceLanes(u)[0];
       case Ops.GETTUPLE: {
-        const results = this.reduceLanes(u.src[0]), i = u.arg as number;
+        const results = this.reduceLanes(u.src[0]), i = argOf(u, Ops.GETTUPLE);
         return u.src.length === 1 ? results[i] : elementsOfRows(carrierOf(u.src[0]), results, i, copies.sizes[p]);
       }
       case Ops.LOAD:
@@ -162,7 +162,7 @@ class Expander {
 
   /** A product of tiles: vectors of the thread's elements. */
   private product(u: UOp): UOp {
-    const core = u.arg as TensorCore;
+    const core = unitOf(u);
     const zero = constant(0, u.dtype.vec(elementsOf(core.c)));
     if (readsShared(u)) {
       const [a, b] = core.shared!.map((tile, i) => {
@@ -468,7 +468,7 @@ class Expander {
       finish: (v) => this.finish(v),
       nextId: () => this.accumulators++,
     });
-    return u.src[0].op === Ops.WMMA ? [this.exchanged(total[0], u.src[0].arg as TensorCore)] : total;
+    return u.src[0].op === Ops.WMMA ? [this.exchanged(total[0], unitOf(u.src[0]))] : total;
   }
 
   /** The sums of a unit's lanes where bits of the lane and of the element have changed places. */

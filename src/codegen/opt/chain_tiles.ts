@@ -13,7 +13,7 @@
 import { dtypes } from "../../dtype/dtype.ts";
 import { chainOf, elementsOf, type Fragment, positionIn, type TensorCore } from "../../renderer/tensor_core_table.ts";
 import { chainAt, type ChainRanges } from "../../uop/algebra/product_chain.ts";
-import { AxisKind, RangeArg } from "../../uop/core/args.ts";
+import { argOf, AxisKind, RangeArg } from "../../uop/core/args.ts";
 import {
   type CarrierArg,
   carrierOf,
@@ -102,7 +102,7 @@ export function useChain(ast: UOp, core: TensorCore, { rows, columns, middle, su
     const power = uop(Ops.EXP2, dtype, [cheaper(x.mul(slope), rows, middle).add(getRow(max, 1, own))], "flush");
     for (const u of nodes) {
       if (u.op !== Ops.GETTUPLE || u.src[0] !== outer) continue;
-      const i = u.arg as number;
+      const i = argOf(u, Ops.GETTUPLE);
       if (i === 0) results.set(u, getRow(max, 0, out));
       else if (operand !== undefined && i === lanes - 1) {
         results.set(u, getTuple(sumOf(power.cast(weight!), new ScaledSum(dtype), [getRow(max, 2, inC)]), 0));

@@ -184,7 +184,7 @@ export class CWriter extends LinearVisitor<string> {
 
   /** A literal. */
   protected constant(u: UOp): string {
-    return this.language.literal(this, u.dtype, u.arg as ConstValue);
+    return this.language.literal(this, u.dtype, argOf(u, Ops.CONST));
   }
   /** An expression that is not written yet, for one use of it. */
   protected override unlisted(u: UOp): string {

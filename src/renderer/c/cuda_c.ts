@@ -28,7 +28,7 @@ import {
   wordsOf,
 } from "../lanes.ts";
 import { type Capabilities, type GridCaps, type LinearProgram, mapNumber } from "../renderer.ts";
-import { elementsOf, type TensorCore } from "../tensor_core_table.ts";
+import { elementsOf, unitOf } from "../tensor_core_table.ts";
 import { C_LANGUAGE } from "./c.ts";
 import { cudaNames, floatLiteral, integerLiteral } from "./c_types.ts";
 import {
@@ -201,7 +201,7 @@ function wordText(d: DType, text: string, i: number): string {
 }
 
 const extract: CRule = (_w, u, [a]) => {
-  const from = u.src[0].dtype, l = u.arg as number, d = u.dtype;
+  const from = u.src[0].dtype, l = argOf(u, Ops.EXTRACT), d = u.dtype;
   if (d.count > 1) return wordText(from, a, l);
   if (!isPacked(from)) return `${/^\w+$/.test(a) ? a : `(${a})`}.${"xyzw"[l]}`;
   const lanes = lanesOfWord(d), word = wordText(from, a, Math.floor(l / lanes)), shift = l % lanes * d.bits;
@@ -280,7 +280,7 @@ const statements: Record<number, CStatement> = {
   [Ops.LDMATRIX]: (w, u, [at], name) =>
     `uint4 ${name} = ${call(w, u.arg === "trans" ? "ldmatrix_trans" : "ldmatrix", at)};`,
   [Ops.WMMA]: (w, u, src, name) => {
-    const unit = u.arg as TensorCore;
+    const unit = unitOf(u);
     if (readsShared(u)) {
       const at = u.src.length - elementsOf(unit.c) - 1, adds = u.src[at].value === 1, name = unitFunction(unit, adds);
       w.declare(name, unitProduct(unit, adds));
@@ -346,7 +346,7 @@ function local(w: CWriter, u: UOp, name: string): string {
 }
 
 function special(_w: CWriter, u: UOp): string {
-  const name = u.arg as string;
+  const name = argOf(u, Ops.SPECIAL);
   return `(int)${name.startsWith("g") ? "blockIdx" : "threadIdx"}.${"xyz"[Number(name[4])]}`;
 }
 

@@ -249,6 +249,6 @@ export const WGSL_LANGUAGE: CLanguage = {
   },
   define: (type, name, text, changes) => `${changes ? "var" : "let"} ${name}: ${type} = ${text};`,
   local,
-  special: (_w, u) => `i32(${(u.arg as string)[0]}id.${LANES[Number((u.arg as string)[4])]})`,
+  special: (_w, u) => `i32(${argOf(u, Ops.SPECIAL)[0]}id.${LANES[Number(argOf(u, Ops.SPECIAL)[4])]})`,
   barrier: "workgroupBarrier();",
 };

@@ -11,7 +11,7 @@ import { type DType, dtypes } from "../../dtype/dtype.ts";
 import { f16Round } from "../../dtype/float16.ts";
 import { DTypeError, SpecError } from "../../helpers/errors.ts";
 import { vmin } from "../../uop/algebra/bounds.ts";
-import { type ConstValue, Int64 } from "../../uop/core/args.ts";
+import { argOf, type ConstValue, Int64 } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import { type CRule, type CWriter, functionRules, staysInRange, unwrap } from "./cstyle.ts";
@@ -420,5 +420,5 @@ export const WGSL_RULES: Record<number, CRule> = {
   ...functionRules(builtin),
   [Ops.VECTORIZE]: (w, u, src) => `${type(w, u.dtype)}(${src.map(unwrap).join(", ")})`,
   [Ops.BROADCAST]: (w, u, [a]) => splat(w, u.dtype, unwrap(a)),
-  [Ops.EXTRACT]: (_w, u, [a]) => `${a}.${LANES[u.arg as number]}`,
+  [Ops.EXTRACT]: (_w, u, [a]) => `${a}.${LANES[argOf(u, Ops.EXTRACT)]}`,
 };

@@ -37,7 +37,7 @@ import {
   mapNumber,
   type Renderer,
 } from "../renderer.ts";
-import { elementsOf, type TensorCore } from "../tensor_core_table.ts";
+import { elementsOf, unitOf } from "../tensor_core_table.ts";
 import { LinearVisitor, type Place } from "../visitor.ts";
 import { boolBits, halves, inRegister, writeAlu } from "./ptx_alu.ts";
 import { classOf, Emitter, literalOf, memoryTypeOf, type RegisterClass } from "./ptx_emitter.ts";
@@ -117,7 +117,7 @@ class Writer extends LinearVisitor<readonly string[]> {
     return [d.isBool ? this.predicate(r) : r];
   }
   protected override special(u: UOp): readonly string[] {
-    const name = u.arg as string, from = `%${name.startsWith("g") ? "ctaid" : "tid"}.${"xyz"[Number(name[4])]}`;
+    const name = argOf(u, Ops.SPECIAL), from = `%${name.startsWith("g") ? "ctaid" : "tid"}.${"xyz"[Number(name[4])]}`;
     return [this.e.op("b32", "mov.u32", from)];
   }
   protected local(u: UOp): readonly string[] {
@@ -206,7 +206,7 @@ class Writer extends LinearVisitor<readonly string[]> {
   // ---- vectors
 
   private extract(u: UOp): readonly string[] {
-    const from = throughAfter(u.src[0]), parts = this.value(from), l = u.arg as number, d = u.dtype;
+    const from = throughAfter(u.src[0]), parts = this.value(from), l = argOf(u, Ops.EXTRACT), d = u.dtype;
     if (d.count > 1 || !isPacked(from.dtype)) return [parts[l]];
     const lanes = lanesOfWord(d), word = parts[Math.floor(l / lanes)], at = l % lanes;
     if (d.isFloat) return [halves(this.e, word)[at]];
@@ -295,7 +295,7 @@ class Writer extends LinearVisitor<readonly string[]> {
   }
 
   private matrixUnit(u: UOp): readonly string[] {
-    const unit = u.arg as TensorCore, c = classOf(unit.output);
+    const unit = unitOf(u), c = classOf(unit.output);
     const input = (s: UOp): string[] => {
       const all = this.registers(s);
       if (unit.input !== dtypes.float32) return all;
@@ -309,7 +309,7 @@ class Writer extends LinearVisitor<readonly string[]> {
 
   /** A unit that reads shared memory and adds to its lanes' registers, at its own time. */
   private unitProduct(u: UOp): void {
-    const unit = u.arg as TensorCore, e = this.e, places = sharedPlaces(u);
+    const unit = unitOf(u), e = this.e, places = sharedPlaces(u);
     const tiles = unit.shared!.filter((x) => x !== undefined), left = u.src.length - elementsOf(unit.c) - 2;
     const lows = tiles.map((tile, i) => {
       return e.op("b32", "or.b32", e.op("b32", "shr.u32", this.addressOf(places[i]), "4"), `${descriptorLow(tile)}`);

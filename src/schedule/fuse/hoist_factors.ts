@@ -9,7 +9,7 @@
  */
 import { dtypes } from "../../dtype/dtype.ts";
 import { axisGroups } from "../../helpers/math.ts";
-import { type AxesArg, reduceOf } from "../../uop/core/args.ts";
+import { argOf, reduceOf } from "../../uop/core/args.ts";
 import { broadcastTo, expand, numelOf, reshape } from "../../uop/core/build_movement.ts";
 import { isAlu, Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
@@ -74,7 +74,7 @@ function sourceAxes(u: UOp, axes: readonly number[]): number[] | undefined {
     case Ops.EXPAND:
       return axes.slice();
     case Ops.PERMUTE:
-      return axes.map((a) => (u.arg as AxesArg).axes[a]);
+      return axes.map((a) => argOf(u, Ops.PERMUTE).axes[a]);
     default:
       return undefined;
   }

@@ -235,7 +235,7 @@ export function splitKernel(ast: UOp, caps: Capabilities, slot: number): SplitKe
   const total = reduce(carrier, read, again);
   const map = new Map<UOp, UOp>();
   for (const x of toposort(ast)) {
-    if (x.op === Ops.GETTUPLE && x.src[0] === u) map.set(x, getTuple(total, x.arg as number));
+    if (x.op === Ops.GETTUPLE && x.src[0] === u) map.set(x, getTuple(total, argOf(x, Ops.GETTUPLE)));
   }
   if (n === 1) map.set(u, total);
   return { partial: sink(stores), combine: substitute(ast, map), made };

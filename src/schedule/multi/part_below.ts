@@ -5,7 +5,7 @@
  * @module
  */
 import { prod } from "../../helpers/math.ts";
-import { argOf, type AxesArg, type PairsArg, reduceOf, type SkewArg } from "../../uop/core/args.ts";
+import { argOf, reduceOf } from "../../uop/core/args.ts";
 import { expand, pad, permute, reshape, shrink } from "../../uop/core/build_movement.ts";
 import { isAlu, isMovement, Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
@@ -34,7 +34,7 @@ export function partBelow(
     case Ops.EXPAND:
       return from[dim] === 1 ? expand(x, sizes) : expand(part(x, dim), sizes);
     case Ops.PERMUTE: {
-      const { axes } = u.arg as AxesArg;
+      const { axes } = argOf(u, Ops.PERMUTE);
       return permute(part(x, axes[dim]), axes);
     }
     case Ops.RESHAPE: {
@@ -42,18 +42,18 @@ export function partBelow(
       return below === undefined ? undefined : reshape(part(x, below), sizes);
     }
     case Ops.PAD: {
-      const { pairs } = u.arg as PairsArg;
+      const { pairs } = argOf(u, Ops.PAD);
       return pairs[dim].every((n) => n === 0) ? pad(part(x, dim), pairs) : undefined;
     }
     case Ops.SHRINK: {
-      const { pairs } = u.arg as PairsArg, [start, stop] = pairs[dim];
+      const { pairs } = argOf(u, Ops.SHRINK), [start, stop] = pairs[dim];
       return start === 0 && stop === from[dim] ? shrink(part(x, dim), pairs.with(dim, [0, size])) : undefined;
     }
     case Ops.FLIP:
-      return (u.arg as AxesArg).axes.includes(dim) ? undefined : moveLike(u, part(x, dim));
+      return argOf(u, Ops.FLIP).axes.includes(dim) ? undefined : moveLike(u, part(x, dim));
     case Ops.UNSKEW:
     case Ops.SKEW: {
-      const { axis, kernelAxis } = u.arg as SkewArg;
+      const { axis, kernelAxis } = argOf(u, Ops.SKEW);
       return axis === dim || kernelAxis === dim ? undefined : moveLike(u, part(x, dim));
     }
     case Ops.WINDOW:

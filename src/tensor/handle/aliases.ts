@@ -141,7 +141,7 @@ function undoing(u: UOp, x: UOp): UOp | undefined {
     case Ops.FLIP:
       return uop(Ops.FLIP, x.dtype, [x], u.arg);
     case Ops.PERMUTE: {
-      const { axes } = u.arg as AxesArg;
+      const { axes } = argOf(u, Ops.PERMUTE);
       return uop(Ops.PERMUTE, x.dtype, [x], new AxesArg(axes.map((_, i) => axes.indexOf(i))));
     }
     case Ops.DETACH:
@@ -153,7 +153,7 @@ function undoing(u: UOp, x: UOp): UOp | undefined {
 /** Part `u` as a part of part `of` of the same node; undefined where it is none. */
 function partOf(u: UOp, of: UOp): UOp | undefined {
   if (u.op !== Ops.SHRINK || of.op !== Ops.SHRINK || u.src[0] !== of.src[0]) return undefined;
-  const outer = (of.arg as PairsArg).pairs, pairs = (u.arg as PairsArg).pairs;
+  const outer = argOf(of, Ops.SHRINK).pairs, pairs = argOf(u, Ops.SHRINK).pairs;
   if (pairs.some(([start, stop], i) => start < outer[i][0] || stop > outer[i][1])) return undefined;
   const arg = new PairsArg(pairs.map(([start, stop], i) => [start - outer[i][0], stop - outer[i][0]]));
   return uop(Ops.SHRINK, of.dtype, [of], arg);

@@ -8,7 +8,7 @@ import { IndexError } from "../../helpers/errors.ts";
 import { describe, describeList } from "../../helpers/options.ts";
 import { vmax, vmin } from "../../uop/algebra/bounds.ts";
 import { simplifySize } from "../../uop/algebra/sizes.ts";
-import { argOf, type AxesArg, type PairsArg } from "../../uop/core/args.ts";
+import { argOf } from "../../uop/core/args.ts";
 import { flip, pad, reshape, shrink } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
@@ -130,9 +130,9 @@ export function adjoint(moved: UOp, x: UOp): UOp {
       return window(x, axis, start, extentOf(from, axis), shape[axis]);
     }
     case Ops.SHRINK:
-      return pad(x, (moved.arg as PairsArg).pairs.map(([a, b], i): Pair => [a, shape[i] - b]));
+      return pad(x, argOf(moved, Ops.SHRINK).pairs.map(([a, b], i): Pair => [a, shape[i] - b]));
     case Ops.FLIP:
-      return flip(x, (moved.arg as AxesArg).axes);
+      return flip(x, argOf(moved, Ops.FLIP).axes);
   }
   return reshape(x, shape);
 }

@@ -11,7 +11,7 @@ import { sumDType } from "../../dtype/promotion.ts";
 import { ceilDiv, prod } from "../../helpers/math.ts";
 import { broadcastTo, expand, permute, reshape, shrink } from "../../uop/core/build_movement.ts";
 import { identityOf } from "../../uop/core/carrier.ts";
-import type { AxesArg, PairsArg } from "../../uop/core/args.ts";
+import { argOf } from "../../uop/core/args.ts";
 import { isAlu, Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, INT32_MAX, positionDType, type UOp, uop } from "../../uop/core/uop.ts";
@@ -133,11 +133,11 @@ function sameAlong(u: UOp, left = { nodes: MOST_LOOKED_AT }): boolean[] {
     }
     case Ops.PERMUTE: {
       const same = below(u.src[0]);
-      return (u.arg as AxesArg).axes.map((i) => same[i]);
+      return argOf(u, Ops.PERMUTE).axes.map((i) => same[i]);
     }
     case Ops.PAD: {
       const same = below(u.src[0]);
-      return (u.arg as PairsArg).pairs.map(([before, after], i) => none[i] || (same[i] && before === 0 && after === 0));
+      return argOf(u, Ops.PAD).pairs.map(([before, after], i) => none[i] || (same[i] && before === 0 && after === 0));
     }
     case Ops.SHRINK: {
       const same = below(u.src[0]);

@@ -144,7 +144,7 @@ function derive(u: UOp): void {
       set(argOf(u, Ops.VARIABLE).min, argOf(u, Ops.VARIABLE).max);
       break;
     case Ops.IOTA:
-      set(0, Math.max(0, (u.arg as number) - 1));
+      set(0, Math.max(0, argOf(u, Ops.IOTA) - 1));
       break;
     case Ops.WHERE:
       if (src[0].minMemo! === src[0].maxMemo!) {

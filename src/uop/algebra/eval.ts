@@ -8,7 +8,7 @@
 import { f32Bits, f64Bits, roundFloat, truncateTo } from "../../dtype/convert.ts";
 import { type DType, dtypeMax, dtypeMin, dtypes } from "../../dtype/dtype.ts";
 import { floorDiv, floorMod, wholeQuotient } from "../../helpers/math.ts";
-import { type ConstValue, Int64 } from "../core/args.ts";
+import { argOf, type ConstValue, Int64 } from "../core/args.ts";
 import { isComparison, Ops } from "../core/ops.ts";
 import { constant, type UOp } from "../core/uop.ts";
 
@@ -205,7 +205,7 @@ export function foldConst(op: Ops, dtype: DType, srcs: readonly UOp[]): UOp | un
   if (srcs.length === 0) return undefined;
   for (let i = 0; i < srcs.length; i++) if (srcs[i].op !== Ops.CONST) return undefined;
   const values = new Array<ConstValue>(srcs.length);
-  for (let i = 0; i < srcs.length; i++) values[i] = srcs[i].arg as ConstValue;
+  for (let i = 0; i < srcs.length; i++) values[i] = argOf(srcs[i], Ops.CONST);
   const value = evalOp(op, dtype, srcs[0].dtype, values);
   return value === undefined ? undefined : constant(value, dtype);
 }

@@ -131,7 +131,7 @@ function structural(a: UOp, b: UOp, depth: number): number {
       return x < y ? -1 : x > y ? 1 : 0;
     }
     case Ops.SPECIAL:
-      return (a.arg as string) < (b.arg as string) ? -1 : 1;
+      return argOf(a, Ops.SPECIAL) < argOf(b, Ops.SPECIAL) ? -1 : 1;
     case Ops.CONST:
       return typeof a.arg === "number" && typeof b.arg === "number" ? a.arg - b.arg : 0;
   }

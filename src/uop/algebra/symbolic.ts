@@ -10,7 +10,7 @@
  */
 import { dtypeMax, dtypeMin, dtypes } from "../../dtype/dtype.ts";
 import { isLossless } from "../../dtype/promotion.ts";
-import { ReduceArg } from "../core/args.ts";
+import { argOf, ReduceArg } from "../core/args.ts";
 import { broadcastTo } from "../core/build_movement.ts";
 import { CarrierArg, carrierOf, RowCarrier } from "../core/carrier.ts";
 import { isAlu, isMovement, isSame, Ops } from "../core/ops.ts";
@@ -406,14 +406,14 @@ function vectorOf(u: UOp): UOp | undefined {
 const pmStructure = new PatternMatcher("structure", [
   rule(UPat.op(Ops.AFTER, { src: [x] }), ({ x }) => x),
   rule(UPat.op(Ops.GETTUPLE, { src: [UPat.op(Ops.TUPLE, { name: "t" })], name: "u" }), ({ u, t }) => {
-    return t.src[u.arg as number];
+    return t.src[argOf(u, Ops.GETTUPLE)];
   }),
   rule(UPat.op(Ops.VECTORIZE, { name: "u" }), ({ u }) => vectorOf(u)),
   rule(UPat.op(Ops.BROADCAST, { src: [c0], name: "u" }), ({ u, c0 }) => constant(c0.arg as number, u.dtype)),
   rule(UPat.op(Ops.EXTRACT, { src: [c0], name: "u" }), ({ u, c0 }) => constant(c0.arg as number, u.dtype)),
   rule(UPat.op(Ops.EXTRACT, { src: [UPat.op(Ops.BROADCAST, { src: [x] })] }), ({ x }) => x),
   rule(UPat.op(Ops.EXTRACT, { src: [UPat.op(Ops.VECTORIZE, { name: "v" })], name: "u" }), ({ u, v }) => {
-    return v.src[u.arg as number];
+    return v.src[argOf(u, Ops.EXTRACT)];
   }),
   rule(UPat.op([Ops.REDUCE, Ops.STAGE], { name: "u", when: (u) => (u.srcMask0 & 1) !== 0 }), ({ u }) => fewerRanges(u)),
   rule(UPat.op(Ops.ACC, { name: "u", when: (u) => (u.srcMask0 & 1) !== 0 }), ({ u }) => {
@@ -422,7 +422,7 @@ const pmStructure = new PatternMatcher("structure", [
   }),
   rule(UPat.op(Ops.GETTUPLE, { src: [UPat.op(Ops.REDUCE, { name: "r" })], name: "u" }), ({ u, r }) => {
     const isValue = r.arg instanceof CarrierArg && r.src.length === r.arg.lanes && !(r.arg instanceof RowCarrier);
-    return isValue ? r.src[u.arg as number] : undefined;
+    return isValue ? r.src[argOf(u, Ops.GETTUPLE)] : undefined;
   }),
   rule(UPat.op(Ops.INDEX, { src: [x, y, UPat.const(1)], name: "u" }), ({ u, x, y }) => uop(u.op, u.dtype, [x, y])),
   rule(

@@ -434,13 +434,41 @@ export interface ArgOf {
   readonly [Ops.WINDOW]: WindowArg;
   /** Which lanes. */
   readonly [Ops.LANES]: AxesArg;
+  /** The shape. */
+  readonly [Ops.RESHAPE]: ShapeArg;
+  /** The shape. */
+  readonly [Ops.EXPAND]: ShapeArg;
+  /** The order of the axes. */
+  readonly [Ops.PERMUTE]: AxesArg;
+  /** Which axes. */
+  readonly [Ops.FLIP]: AxesArg;
+  /** Before and after each axis. */
+  readonly [Ops.PAD]: PairsArg;
+  /** Start and stop on each axis. */
+  readonly [Ops.SHRINK]: PairsArg;
+  /** How positions are shifted. */
+  readonly [Ops.UNSKEW]: SkewArg;
+  /** Likewise. */
+  readonly [Ops.SKEW]: SkewArg;
+  /** The value. */
+  readonly [Ops.CONST]: ConstValue;
+  /** How many elements. */
+  readonly [Ops.IOTA]: number;
+  /** Which lane. */
+  readonly [Ops.EXTRACT]: number;
+  /** Which value of several. */
+  readonly [Ops.GETTUPLE]: number;
+  /** The index of the hardware: "gidx0", "lidx1". */
+  readonly [Ops.SPECIAL]: string;
+  /** The device that it is copied to. */
+  readonly [Ops.COPY]: string;
   /** How it is divided. */
   readonly [Ops.SHARD]: Sharding;
   /** What moves between devices. */
   readonly [Ops.COLLECTIVE]: CollectiveArg;
 }
 
-/** The arg of a node that is known to be an `op`. */
+/** The arg of a node that is known to be an `op`, or one that carries the same. */
 export function argOf<O extends keyof ArgOf>(u: { readonly arg: Arg }, _op: O): ArgOf[O] {
   return u.arg as unknown as ArgOf[O];
 }

@@ -5,7 +5,7 @@
  * @module
  */
 import { prod, sameArray } from "../../helpers/math.ts";
-import { AxesArg, PairsArg, ShapeArg, type SkewArg } from "./args.ts";
+import { argOf, AxesArg, PairsArg, ShapeArg, type SkewArg } from "./args.ts";
 import { Ops } from "./ops.ts";
 import { shapeOf } from "./shape.ts";
 import { type UOp, uop } from "./uop.ts";
@@ -28,7 +28,7 @@ export function expand(x: UOp, shape: readonly number[]): UOp {
 export function permute(x: UOp, order: readonly number[]): UOp {
   if (order.every((a, i) => a === i)) return x;
   if (x.op === Ops.PERMUTE) {
-    const inner = (x.arg as AxesArg).axes;
+    const inner = argOf(x, Ops.PERMUTE).axes;
     return permute(x.src[0], order.map((a) => inner[a]));
   }
   return uop(Ops.PERMUTE, x.dtype, [x], new AxesArg(order));
@@ -45,7 +45,7 @@ export function shrink(x: UOp, pairs: readonly (readonly [number, number])[]): U
   const shape = shapeOf(x);
   if (pairs.every(([a, b], i) => a === 0 && b === shape[i])) return x;
   if (x.op === Ops.SHRINK) {
-    const inner = (x.arg as PairsArg).pairs;
+    const inner = argOf(x, Ops.SHRINK).pairs;
     return shrink(x.src[0], pairs.map(([a, b], i) => [inner[i][0] + a, inner[i][0] + b]));
   }
   return uop(Ops.SHRINK, x.dtype, [x], new PairsArg(pairs));

@@ -5,7 +5,7 @@
  * @module
  */
 import { SpecError } from "../../helpers/errors.ts";
-import { argOf, type AxesArg, OwnArg, type PairsArg, reduceOf, type ShapeArg, type SkewArg } from "./args.ts";
+import { argOf, OwnArg, reduceOf } from "./args.ts";
 import { isAlu, isSame, opName, Ops } from "./ops.ts";
 import { toposort, type UOp } from "./uop.ts";
 
@@ -24,23 +24,23 @@ function derive(u: UOp): readonly number[] | null {
     case Ops.COLLECTIVE:
       return argOf(u, Ops.COLLECTIVE).shapeFrom(shapeOf(u.src[0]));
     case Ops.IOTA:
-      return [u.arg as number];
+      return [argOf(u, Ops.IOTA)];
     case Ops.RESHAPE:
     case Ops.EXPAND:
-      return (u.arg as ShapeArg).shape;
+      return argOf(u, Ops.EXPAND).shape;
     case Ops.PERMUTE: {
       const s = shapeOf(u.src[0]);
-      return (u.arg as AxesArg).axes.map((a) => s[a]);
+      return argOf(u, Ops.PERMUTE).axes.map((a) => s[a]);
     }
     case Ops.PAD: {
       const s = shapeOf(u.src[0]);
-      return (u.arg as PairsArg).pairs.map(([before, after], i) => s[i] + before + after);
+      return argOf(u, Ops.PAD).pairs.map(([before, after], i) => s[i] + before + after);
     }
     case Ops.SHRINK:
-      return (u.arg as PairsArg).pairs.map(([start, stop]) => stop - start);
+      return argOf(u, Ops.SHRINK).pairs.map(([start, stop]) => stop - start);
     case Ops.UNSKEW:
     case Ops.SKEW: {
-      const { axis, size } = u.arg as SkewArg;
+      const { axis, size } = argOf(u, Ops.SKEW);
       return shapeOf(u.src[0]).map((n, i) => i === axis ? size : n);
     }
     case Ops.WINDOW: {
@@ -101,7 +101,7 @@ function fill(root: UOp): void {
 export function movedToDevice(u: UOp): string | undefined {
   switch (u.op) {
     case Ops.COPY:
-      return u.arg as string;
+      return argOf(u, Ops.COPY);
     case Ops.SHARD:
       return argOf(u, Ops.SHARD).mesh.device;
     case Ops.COLLECTIVE:

@@ -6,16 +6,7 @@
  * @module
  */
 import { ArgumentError, SpecError } from "../../helpers/errors.ts";
-import {
-  argOf,
-  type ArgRecord,
-  type AxesArg,
-  type PairsArg,
-  ReduceArg,
-  reduceOf,
-  type ShapeArg,
-  SkewArg,
-} from "../core/args.ts";
+import { argOf, type ArgRecord, ReduceArg, reduceOf, SkewArg } from "../core/args.ts";
 import { broadcastTo, expand, flip, pad, permute, reshape, shrink, skew, unskew } from "../core/build_movement.ts";
 import { isAlu, isMovement, isSame, opName, Ops } from "../core/ops.ts";
 import { shapeOf } from "../core/shape.ts";
@@ -27,20 +18,20 @@ import { GradientArg } from "./given_gradient.ts";
 function moveBehind(u: UOp, x: UOp, size: number): UOp {
   switch (u.op) {
     case Ops.RESHAPE:
-      return reshape(x, [size, ...(u.arg as ShapeArg).shape]);
+      return reshape(x, [size, ...argOf(u, Ops.RESHAPE).shape]);
     case Ops.EXPAND:
-      return expand(x, [size, ...(u.arg as ShapeArg).shape]);
+      return expand(x, [size, ...argOf(u, Ops.EXPAND).shape]);
     case Ops.PERMUTE:
-      return permute(x, [0, ...(u.arg as AxesArg).axes.map((a) => a + 1)]);
+      return permute(x, [0, ...argOf(u, Ops.PERMUTE).axes.map((a) => a + 1)]);
     case Ops.PAD:
-      return pad(x, [[0, 0], ...(u.arg as PairsArg).pairs]);
+      return pad(x, [[0, 0], ...argOf(u, Ops.PAD).pairs]);
     case Ops.SHRINK:
-      return shrink(x, [[0, size], ...(u.arg as PairsArg).pairs]);
+      return shrink(x, [[0, size], ...argOf(u, Ops.SHRINK).pairs]);
     case Ops.FLIP:
-      return flip(x, (u.arg as AxesArg).axes.map((a) => a + 1));
+      return flip(x, argOf(u, Ops.FLIP).axes.map((a) => a + 1));
     case Ops.UNSKEW:
     case Ops.SKEW: {
-      const { axis, kernelAxis, stride, dilation, size: out } = u.arg as SkewArg;
+      const { axis, kernelAxis, stride, dilation, size: out } = argOf(u, Ops.SKEW);
       const arg = new SkewArg(axis + 1, kernelAxis + 1, stride, dilation, out);
       return u.op === Ops.UNSKEW ? unskew(x, arg) : skew(x, arg);
     }

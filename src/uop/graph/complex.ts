@@ -15,7 +15,7 @@
 import { complexOf as complexDType, type DType, dtypes } from "../../dtype/dtype.ts";
 import { DTypeError } from "../../helpers/errors.ts";
 import { sameArray } from "../../helpers/math.ts";
-import { type Arg, argOf, type AxesArg, type PairsArg, reduceOf, type ShapeArg, type SkewArg } from "../core/args.ts";
+import { type Arg, argOf, type AxesArg, type PairsArg, reduceOf, type ShapeArg } from "../core/args.ts";
 import { broadcastTo, expand, flip, pad, permute, reshape, shrink } from "../core/build_movement.ts";
 import { isMovement, opName, Ops } from "../core/ops.ts";
 import { shapeOf } from "../core/shape.ts";
@@ -96,16 +96,16 @@ function keepsPairs(u: UOp): boolean {
     case Ops.EXPAND:
       return true;
     case Ops.PERMUTE:
-      return (u.arg as AxesArg).axes[last] === last;
+      return argOf(u, Ops.PERMUTE).axes[last] === last;
     case Ops.PAD:
-      return (u.arg as PairsArg).pairs[last].every((n) => n === 0);
+      return argOf(u, Ops.PAD).pairs[last].every((n) => n === 0);
     case Ops.SHRINK:
       return true; // it leaves both
     case Ops.FLIP:
-      return !(u.arg as AxesArg).axes.includes(last);
+      return !argOf(u, Ops.FLIP).axes.includes(last);
     case Ops.UNSKEW:
     case Ops.SKEW:
-      return (u.arg as SkewArg).axis !== last && (u.arg as SkewArg).kernelAxis !== last;
+      return argOf(u, Ops.SKEW).axis !== last && argOf(u, Ops.SKEW).kernelAxis !== last;
     case Ops.WINDOW:
       return argOf(u, Ops.WINDOW).axis !== last;
   }

@@ -15,7 +15,7 @@ import { ShapeError } from "../../helpers/errors.ts";
 import { axisGroups } from "../../helpers/math.ts";
 import { vmax, vmin } from "../algebra/bounds.ts";
 import { simplifySize } from "../algebra/sizes.ts";
-import { argOf, type AxesArg, type PairsArg, reduceOf, type SkewArg, WindowArg } from "../core/args.ts";
+import { argOf, reduceOf, WindowArg } from "../core/args.ts";
 import { isAlu, isSame, opName, Ops } from "../core/ops.ts";
 import { shapeOf } from "../core/shape.ts";
 import { type Extents, int, INT32_MAX, mayHave, toposort, type UOp, uop } from "../core/uop.ts";
@@ -235,12 +235,12 @@ function derive(u: UOp): Extents | null {
     case Ops.RESHAPE:
       return reshaped(u, x);
     case Ops.PERMUTE:
-      return (u.arg as AxesArg).axes.map((a) => x[a]);
+      return argOf(u, Ops.PERMUTE).axes.map((a) => x[a]);
     case Ops.PAD:
-      return (u.arg as PairsArg).pairs.map(([before, after], i) => x[i] && plus(x[i]!, before + after));
+      return argOf(u, Ops.PAD).pairs.map(([before, after], i) => x[i] && plus(x[i]!, before + after));
     case Ops.SHRINK: {
       const from = shapeOf(u.src[0]);
-      return (u.arg as PairsArg).pairs.map(([start, stop], i) => {
+      return argOf(u, Ops.SHRINK).pairs.map(([start, stop], i) => {
         const e = x[i];
         if (e === undefined) return undefined;
         if (stop === from[i]) {
@@ -253,7 +253,7 @@ function derive(u: UOp): Extents | null {
     }
     case Ops.UNSKEW:
     case Ops.SKEW: {
-      const { axis, kernelAxis } = u.arg as SkewArg;
+      const { axis, kernelAxis } = argOf(u, Ops.SKEW);
       for (const a of [axis, kernelAxis]) {
         if (x[a] !== undefined) refuse(u, a, x[a]!, "windows need a constant one; padTo(shape) gives it one");
       }

@@ -9,7 +9,7 @@ import { type DType, dtypes } from "../../dtype/dtype.ts";
 import { sumDType } from "../../dtype/promotion.ts";
 import { ArgumentError, SpecError } from "../../helpers/errors.ts";
 import { simplifySize } from "../algebra/sizes.ts";
-import { argOf, type AxesArg, type PairsArg, ReduceArg, reduceOf, SkewArg } from "../core/args.ts";
+import { argOf, ReduceArg, reduceOf, SkewArg } from "../core/args.ts";
 import { CollectiveArg } from "../core/sharding.ts";
 import { broadcastTo, expand, flip, pad, permute, reshape, shrink, skew, unskew } from "../core/build_movement.ts";
 import { isMovement, opName, Ops } from "../core/ops.ts";
@@ -151,12 +151,12 @@ function unmove(m: UOp, g: UOp): UOp {
     case Ops.RESHAPE:
       return reshape(g, shape);
     case Ops.PERMUTE: {
-      const { axes } = m.arg as AxesArg, inverse: number[] = [];
+      const { axes } = argOf(m, Ops.PERMUTE), inverse: number[] = [];
       axes.forEach((a, i) => inverse[a] = i);
       return permute(g, inverse);
     }
     case Ops.PAD: {
-      const { pairs } = m.arg as PairsArg, extents = extentsOf(m.src[0]);
+      const { pairs } = argOf(m, Ops.PAD), extents = extentsOf(m.src[0]);
       extents?.forEach((e, i) => g = e === undefined ? g : window(g, i, int(pairs[i][0]), e, shape[i]));
       const inner = pairs.map(([before], i) =>
         extents?.[i] !== undefined ? [0, shape[i]] as const : [before, before + shape[i]] as const
@@ -164,12 +164,12 @@ function unmove(m: UOp, g: UOp): UOp {
       return shrink(g, inner);
     }
     case Ops.SHRINK:
-      return pad(g, (m.arg as PairsArg).pairs.map(([start, stop], i) => [start, shape[i] - stop] as const));
+      return pad(g, argOf(m, Ops.SHRINK).pairs.map(([start, stop], i) => [start, shape[i] - stop] as const));
     case Ops.FLIP:
-      return flip(g, [...(m.arg as AxesArg).axes]);
+      return flip(g, [...argOf(m, Ops.FLIP).axes]);
     case Ops.UNSKEW:
     case Ops.SKEW: {
-      const { axis, kernelAxis, stride, dilation } = m.arg as SkewArg;
+      const { axis, kernelAxis, stride, dilation } = argOf(m, Ops.SKEW);
       const back = new SkewArg(axis, kernelAxis, stride, dilation, shape[axis]);
       return m.op === Ops.UNSKEW ? skew(g, back) : unskew(g, back);
     }

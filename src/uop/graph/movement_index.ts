@@ -10,7 +10,7 @@ import { mix } from "../../helpers/hash.ts";
 import { axisGroups, prod, sameArray, stridesOf } from "../../helpers/math.ts";
 import { vmax, vmin } from "../algebra/bounds.ts";
 import { simplify } from "../algebra/symbolic.ts";
-import { argOf, type AxesArg, AxisKind, type PairsArg, type SkewArg } from "../core/args.ts";
+import { argOf, AxisKind } from "../core/args.ts";
 import { opName, Ops } from "../core/ops.ts";
 import { rangesOf } from "../core/ranges.ts";
 import { shapeOf } from "../core/shape.ts";
@@ -225,12 +225,12 @@ export function sourceIndex(u: UOp, idx: readonly UOp[]): SourceIndex {
     case Ops.EXPAND:
       return { idx: atStart(idx, from), valid: undefined };
     case Ops.PERMUTE: {
-      const { axes } = u.arg as AxesArg, out = new Array<UOp>(idx.length);
+      const { axes } = argOf(u, Ops.PERMUTE), out = new Array<UOp>(idx.length);
       for (let i = 0; i < axes.length; i++) out[axes[i]] = idx[i];
       return { idx: out, valid: undefined };
     }
     case Ops.FLIP: {
-      const { axes } = u.arg as AxesArg;
+      const { axes } = argOf(u, Ops.FLIP);
       return {
         idx: idx.map((x, i) => {
           if (!axes.includes(i)) return x;
@@ -250,19 +250,19 @@ export function sourceIndex(u: UOp, idx: readonly UOp[]): SourceIndex {
       return { idx: idx.map((x, i) => i === axis ? at : x), valid };
     }
     case Ops.SHRINK: {
-      const { pairs } = u.arg as PairsArg;
+      const { pairs } = argOf(u, Ops.SHRINK);
       return {
         idx: idx.map((x, i) => from[i] === 1 ? int(0) : fitted(simplify(addIndex(x, pairs[i][0])), from[i])),
         valid: undefined,
       };
     }
     case Ops.UNSKEW: {
-      const { axis, kernelAxis, stride, dilation } = u.arg as SkewArg;
+      const { axis, kernelAxis, stride, dilation } = argOf(u, Ops.UNSKEW);
       const at = addIndex(mulIndex(idx[axis], stride), mulIndex(idx[kernelAxis], dilation));
       return { idx: idx.map((x, i) => i === axis ? at : x), valid: undefined };
     }
     case Ops.SKEW: {
-      const { axis, kernelAxis, stride, dilation } = u.arg as SkewArg;
+      const { axis, kernelAxis, stride, dilation } = argOf(u, Ops.SKEW);
       const shifted = simplify(addIndex(idx[axis], mulIndex(idx[kernelAxis], -dilation)));
       let valid: UOp | undefined;
       if (vmin(shifted) < 0) valid = shifted.lt(0).ne(1);
@@ -272,7 +272,7 @@ export function sourceIndex(u: UOp, idx: readonly UOp[]): SourceIndex {
       return { idx: idx.map((x, i) => i === axis ? fitted(at, from[axis]) : x), valid };
     }
     case Ops.PAD: {
-      const { pairs } = u.arg as PairsArg;
+      const { pairs } = argOf(u, Ops.PAD);
       let valid: UOp | undefined;
       const out = idx.map((x, i) => {
         const [before, after] = pairs[i];

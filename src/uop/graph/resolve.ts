@@ -5,7 +5,7 @@
  * @module
  */
 import { SpecError } from "../../helpers/errors.ts";
-import { argOf, type AxesArg, type PairsArg, type ShapeArg, type SkewArg } from "../core/args.ts";
+import { argOf } from "../core/args.ts";
 import { expand, flip, pad, permute, reshape, shrink, skew, unskew } from "../core/build_movement.ts";
 import { isMovement, isView, opName, Ops } from "../core/ops.ts";
 import { renewed, type UOp, uop } from "../core/uop.ts";
@@ -81,21 +81,21 @@ export function writeOf(after: UOp): number {
 export function moveLike(u: UOp, x: UOp): UOp {
   switch (u.op) {
     case Ops.RESHAPE:
-      return reshape(x, (u.arg as ShapeArg).shape);
+      return reshape(x, argOf(u, Ops.RESHAPE).shape);
     case Ops.EXPAND:
-      return expand(x, (u.arg as ShapeArg).shape);
+      return expand(x, argOf(u, Ops.EXPAND).shape);
     case Ops.PERMUTE:
-      return permute(x, (u.arg as AxesArg).axes);
+      return permute(x, argOf(u, Ops.PERMUTE).axes);
     case Ops.PAD:
-      return pad(x, (u.arg as PairsArg).pairs);
+      return pad(x, argOf(u, Ops.PAD).pairs);
     case Ops.SHRINK:
-      return shrink(x, (u.arg as PairsArg).pairs);
+      return shrink(x, argOf(u, Ops.SHRINK).pairs);
     case Ops.FLIP:
-      return flip(x, (u.arg as AxesArg).axes);
+      return flip(x, argOf(u, Ops.FLIP).axes);
     case Ops.UNSKEW:
-      return unskew(x, u.arg as SkewArg);
+      return unskew(x, argOf(u, Ops.UNSKEW));
     case Ops.SKEW:
-      return skew(x, u.arg as SkewArg);
+      return skew(x, argOf(u, Ops.SKEW));
     case Ops.WINDOW: {
       const { axis, capacity } = argOf(u, Ops.WINDOW);
       return window(x, axis, u.src[1], u.src[2], capacity);

@@ -6,7 +6,7 @@
  */
 import { axisGroups, stridesOf } from "../../helpers/math.ts";
 import { vmax, vmin } from "../algebra/bounds.ts";
-import { argOf, type AxesArg, type PairsArg, type SkewArg } from "../core/args.ts";
+import { argOf } from "../core/args.ts";
 import { isMovement, Ops } from "../core/ops.ts";
 import { shapeOf } from "../core/shape.ts";
 import type { UOp } from "../core/uop.ts";
@@ -68,11 +68,11 @@ function apply(u: UOp, v: View): View | undefined {
         ),
       };
     case Ops.PERMUTE: {
-      const { axes } = u.arg as AxesArg;
+      const { axes } = argOf(u, Ops.PERMUTE);
       return { ...v, shape, strides: axes.map((a) => v.strides[a]), mask: v.mask && axes.map((a) => v.mask![a]) };
     }
     case Ops.FLIP: {
-      const { axes } = u.arg as AxesArg;
+      const { axes } = argOf(u, Ops.FLIP);
       let { offset } = v;
       for (const a of axes) offset += (v.shape[a] - 1) * v.strides[a];
       return {
@@ -83,7 +83,7 @@ function apply(u: UOp, v: View): View | undefined {
       };
     }
     case Ops.SHRINK: {
-      const { pairs } = u.arg as PairsArg;
+      const { pairs } = argOf(u, Ops.SHRINK);
       let { offset } = v;
       pairs.forEach(([start], i) => offset += start * v.strides[i]);
       const clip = (x: number, i: number): number => Math.max(0, Math.min(x - pairs[i][0], shape[i]));
@@ -91,7 +91,7 @@ function apply(u: UOp, v: View): View | undefined {
       return { shape, strides: v.strides, offset, mask };
     }
     case Ops.UNSKEW: {
-      const { axis, kernelAxis, stride, dilation } = u.arg as SkewArg;
+      const { axis, kernelAxis, stride, dilation } = argOf(u, Ops.UNSKEW);
       if (v.mask !== undefined) return undefined;
       const strides = v.strides.slice();
       strides[kernelAxis] += dilation * strides[axis];
@@ -99,7 +99,7 @@ function apply(u: UOp, v: View): View | undefined {
       return { shape, strides, offset: v.offset, mask: undefined };
     }
     case Ops.PAD: {
-      const { pairs } = u.arg as PairsArg;
+      const { pairs } = argOf(u, Ops.PAD);
       let { offset } = v;
       pairs.forEach(([before], i) => offset -= before * v.strides[i]);
       const inner = v.mask ?? v.shape.map((n) => [0, n] as const);

@@ -8,6 +8,7 @@
 import { roundFloat } from "../../../dtype/convert.ts";
 import { type DType, dtypes, smallFloatOf } from "../../../dtype/dtype.ts";
 import type { Capabilities } from "../../../renderer/renderer.ts";
+import { argOf } from "../../../uop/core/args.ts";
 import { isAlu, isComparison, Ops } from "../../../uop/core/ops.ts";
 import { constant, toposort, type UOp, uop } from "../../../uop/core/uop.ts";
 import { rebuild } from "../../../uop/rewrite/walk.ts";
@@ -228,7 +229,7 @@ function narrow(x: UOp, d: DType): UOp {
   if (x.op === Ops.VECTORIZE) return vectorize(x.src.map((s) => narrow(s, d.scalar)));
   if (x.op === Ops.EXTRACT) {
     const [from] = x.src, whole = narrow(from, d.vec(from.dtype.count));
-    if (whole.op !== Ops.CAST || whole === from.src[0]) return extract(whole, x.arg as number);
+    if (whole.op !== Ops.CAST || whole === from.src[0]) return extract(whole, argOf(x, Ops.EXTRACT));
   }
   return x.cast(d);
 }
