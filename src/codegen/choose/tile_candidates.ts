@@ -191,6 +191,11 @@ class TileChooser {
     return tensorCores.flatMap((core, i) => i === first || (core.shared !== undefined && this.isFor(core)) ? [i] : []);
   }
 
+  /** May tiles come by the copy engine? It fills with zeros what lies beyond an axis, wherever in a piece that is. */
+  private hasBoxes(core: TensorCore | undefined): boolean {
+    return core?.shared !== undefined && this.caps.grid!.copyEngine !== undefined;
+  }
+
   /** The best of all tiles; undefined where none fit. */
   choose(): Choice | undefined {
     const numbers = this.units();
@@ -204,15 +209,16 @@ class TileChooser {
 
   private chooseFor(number: number): Choice | undefined {
     const { matrices: { rows, columns, sum, loops }, sizes, store, outputs } = this;
+    const core: TensorCore | undefined = this.caps.grid!.tensorCores[number];
     const operandOf = (axis: number): Operand => {
-      const a = this.readOf(axis), { itemsize } = a.dtype, piece = pieceOf(a, [rows, columns, sum], sizes);
+      const a = this.readOf(axis), { itemsize } = a.dtype, bytes = pieceOf(a, [rows, columns, sum], sizes);
+      const piece = bytes > 0 && this.hasBoxes(core) && isInLines(a) ? WIDE : bytes; // which may end within a piece
       const quotients = a.strides.filter((s) => s !== s).length;
       return { size: sizes[axis], itemsize, piece, isAlong: this.isAlong(a), quotients };
     };
     let batch = 1;
     for (let i = 0; i < outputs; i++) if (i !== rows && i !== columns) batch *= sizes[i];
     const isSideBySide = store.strides[rows] === 1 || store.strides[columns] === 1;
-    const core: TensorCore | undefined = this.caps.grid!.tensorCores[number];
     const operands = [operandOf(rows), operandOf(columns)] as const;
     const model = new TileModel({ core, operands, sum: sizes[sum], loops, batch, isSideBySide }, this.caps.grid!);
     let best: Choice | undefined;
@@ -253,9 +259,10 @@ class TileChooser {
     }
     if (tile.depth > 1) kernel.apply({ op: "UNROLL", axis: sum - outputs, arg: tile.depth });
     const slotOf = (a: Access): number => argOf(a.node.src[0].src[0], Ops.PARAM).slot;
-    const hasBoxes = core?.shared !== undefined && this.caps.grid!.copyEngine !== undefined;
     for (const slot of new Set(reads.map(slotOf))) {
-      const boxes = hasBoxes && reads.every((a) => slotOf(a) !== slot || isInLines(a)) ? { boxes: true } : {};
+      const boxes = this.hasBoxes(core) && reads.every((a) => slotOf(a) !== slot || isInLines(a))
+        ? { boxes: true }
+        : {};
       kernel.apply({ op: "STAGE", input: slot, ring, ...boxes });
     }
   }

@@ -56,6 +56,13 @@ for (
       optsOf(bfloat16, 64, 3, "UPCAST:0:2 LOCAL:0:2 UPCAST:1:2", "PADTO:0:256 PADTO:1:128 PADTO:2:64"),
       ["64 of 200 by 1, 256 of 200 by 200", "64 of 72 by 1, 64 of 200 by 72"],
     ],
+    [
+      "odd sides, in rows that begin with lines",
+      [199, 71, 195],
+      { row: 256 },
+      optsOf(bfloat16, 64, 3, "UPCAST:0:2 LOCAL:0:2 UPCAST:1:2", "PADTO:0:256 PADTO:1:128 PADTO:2:64"),
+      ["64 of 195 by 1, 256 of 199 by 256", "64 of 71 by 1, 64 of 195 by 256"],
+    ],
   ] as [string, [number, number, number], ProductOptions, string, string[]][]
 ) {
   Deno.test(`boxes: ${name}`, () => {
