@@ -67,12 +67,28 @@ export interface ExportOptions {
   readonly name?: string;
 }
 
-/** What a program gives to `deno task export`, under the name `exported`. */
-export interface Exportable {
-  /** The function. */
-  readonly f: (...args: never[]) => unknown;
+/**
+ * What a program gives to `deno task export`, under the name `exported`: a function, or a model by its method `call`, or
+ * several by name.
+ */
+export type Exportable = ExportableFunction | ExportableFunctions;
+
+/** One function for `deno task export`. */
+export interface ExportableFunction {
+  /** The function, or a model. */
+  readonly f: Callable;
   /** What it is called with: shapes and dtypes count, and the recorded call has these values. */
   readonly args: readonly unknown[];
+  /** As in {@linkcode ExportOptions}. */
+  readonly weights?: unknown;
+  /** As in {@linkcode ExportOptions}; the file's unless given. */
+  readonly name?: string;
+}
+
+/** Functions that share weights and state, for `deno task export`. */
+export interface ExportableFunctions {
+  /** As {@linkcode exportModels} takes them. */
+  readonly entries: ExportEntries;
   /** As in {@linkcode ExportOptions}. */
   readonly weights?: unknown;
   /** As in {@linkcode ExportOptions}; the file's unless given. */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { type Exportable, exportModel, type ExportOptions } from "./export.ts";
+import { type Exportable, exportModel, exportModels, type ExportOptions } from "./export.ts";
 
 const USAGE = "deno task export FILE [--target c|wasm|web|deno|cuda] [--style plain|fast] [--vector 0|16|32|64] " +
   "[--threads N] [--single] [--name NAME] [--out DIR]";
@@ -32,24 +32,36 @@ const NEXT: Readonly<Record<string, (out: string) => string>> = {
   c: (out) => `make -C ${out} && ${out}/example`,
 };
 
+const SHAPES = "export const exported = { f, args, weights, name }, or { entries: { name: [f, args] }, weights, name }";
+
+/** What a program gives. @throws {Error} where it gives nothing that can be written down */
+function exportableOf(file: string, found: unknown): Exportable {
+  const given = typeof found === "object" && found !== null ? found as Record<string, unknown> : {};
+  const isOne = given.f !== undefined && Array.isArray(given.args), isMany = given.entries !== undefined;
+  if (isOne !== isMany) return found as Exportable;
+  const why = isOne ? "has both f and entries" : found === undefined ? "exports nothing to write down" : "lacks a part";
+  throw new Error(`${file} ${why}: ${SHAPES}`);
+}
+
 if (import.meta.main) {
   const { file, options } = readArguments(Deno.args);
-  const found = (await import(new URL(file, `file://${Deno.cwd()}/`).href)).exported as Exportable | undefined;
-  if (typeof found?.f !== "function" || !Array.isArray(found.args)) {
-    throw new Error(`${file} exports nothing to write down: export const exported = { f, args, weights, name }`);
-  }
+  const program = await import(new URL(file, `file://${Deno.cwd()}/`).href);
+  const found = exportableOf(file, program.exported);
   const base = file.replace(/^.*\//, "").replace(/\.\w+$/, "").replace(/\W+/g, "_"), out = options.get("out") ?? "out";
-  const target = (options.get("target") ?? "c") as ExportOptions["target"], vector = options.get("vector");
-  const threads = options.get("threads");
-  const made = await exportModel(found.f, found.args, {
+  const number = (name: string): number | undefined => options.has(name) ? Number(options.get(name)) : undefined;
+  const target = (options.get("target") ?? "c") as ExportOptions["target"];
+  const settings: ExportOptions = {
     target,
     style: options.get("style") as ExportOptions["style"],
     single: options.has("single"),
-    vector: vector === undefined ? undefined : Number(vector),
-    threads: threads === undefined ? undefined : Number(threads),
-    weights: found.weights,
+    vector: number("vector"),
+    threads: number("threads"),
+    ...(found.weights === undefined ? {} : { weights: found.weights }), // those of a model are found by themselves
     name: options.get("name") ?? found.name ?? base,
-  });
+  };
+  const made = "entries" in found
+    ? await exportModels(found.entries, settings)
+    : await exportModel(found.f, found.args, settings);
   for (const path of await made.write(out)) console.log(`  ${path}`);
   console.log(options.has("single") ? `open ${out}/index.html` : NEXT[target ?? "c"](out));
 }
