@@ -7,6 +7,7 @@
 import { allNodes, checkModel } from "./graph/check.ts";
 import { modelBytes, type OnnxPort, portOf } from "./model.ts";
 import { findOperator } from "./ops/operators.ts";
+import { unheeded } from "./values/node_call.ts";
 import { faultOf, functionKey, readModel } from "./wire/messages.ts";
 
 /** What {@linkcode info} tells. */
@@ -49,7 +50,10 @@ export async function info(from: string | URL | Uint8Array | ArrayBuffer): Promi
     const name = node.domain === "" ? node.op : `${node.domain}.${node.op}`;
     counts.set(name, (counts.get(name) ?? 0) + 1);
     if (model.functions.has(functionKey(node, node.op))) continue;
-    if (findOperator(node.domain, node.op, opsets.get(node.domain) ?? 1) === undefined) missing.add(name);
+    const row = findOperator(node.domain, node.op, opsets.get(node.domain) ?? 1);
+    const other = row && unheeded(row, node.attributes);
+    if (row === undefined) missing.add(name);
+    if (other !== undefined) missing.add(`${name} with ${other}`);
   }
   const { graph } = model, weights = new Set(graph.initializers.map((t) => t.name));
   const told = {

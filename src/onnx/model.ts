@@ -12,7 +12,7 @@ import { checkBoolean, checkOptions, describe, isPlain } from "../helpers/option
 import { fileBytes, folderOf, pathOf, placeOf } from "../state/source.ts";
 import { Tensor } from "../tensor/tensor.ts";
 import { deviceOf } from "../uop/core/shape.ts";
-import { checkModel } from "./graph/check.ts";
+import { allTensors, checkModel } from "./graph/check.ts";
 import { type Machine, runModel, weightOf } from "./graph/run_graph.ts";
 import { findOperator } from "./ops/operators.ts";
 import type { Steps } from "./values/node_call.ts";
@@ -39,6 +39,9 @@ export type OnnxInput = Tensor | number | boolean | string | null | readonly Onn
 /** What an output is: a tensor, texts in nested lists, a list where it is a sequence, or null for an absent optional. */
 export type OnnxOutput = Tensor | string | null | readonly OnnxOutput[];
 
+/** What a call gives: outputs by name, and in the order of the model where it is taken apart as a list. */
+export type OnnxResults = Record<string, OnnxOutput> & Iterable<OnnxOutput>;
+
 /** An input or output of a model. */
 export interface OnnxPort {
   /** Its name. */
@@ -51,21 +54,35 @@ export interface OnnxPort {
   readonly kind: "tensor" | "sequence" | "optional" | "map" | "sparse" | "unknown";
 }
 
-/** Options of {@linkcode load}. */
-export interface LoadOptions {
+/** Options of everything that loads a model. */
+export interface WeightOptions {
   /** Where weights and constants go; the default device unless given. */
   readonly device?: DeviceName;
   /** Whether weights of floats are to have gradients; false unless given. */
   readonly requiresGrad?: boolean;
 }
 
+/** Options of {@linkcode load}. */
+export interface LoadOptions extends WeightOptions {
+  /** Files of weights beside a model in memory, by the names that the model gives them: `{ "model.onnx.data": bytes }`. */
+  readonly files?: Readonly<Record<string, Uint8Array | ArrayBuffer>>;
+}
+
 /** Where the weights of a model go, and whether they have gradients. @throws {ArgumentError} */
 export function weightPlace(
   action: string,
-  options: LoadOptions,
+  options: WeightOptions,
+  more: readonly string[] = [],
 ): { readonly device: string; readonly trained: boolean } {
-  checkOptions(action, options, ["device", "requiresGrad"]);
+  checkOptions(action, options, ["device", "requiresGrad", ...more]);
   return { device: placeOf(options), trained: checkBoolean(action, "requiresGrad", options.requiresGrad ?? false) };
+}
+
+/** Prototypes of what calls give. */
+const RESULTS = new WeakSet<object>();
+/** Whether something is tensors by name. */
+function isByName(x: unknown): x is Record<string, unknown> {
+  return isPlain(x) || typeof x === "object" && x !== null && RESULTS.has(Object.getPrototypeOf(x) ?? x);
 }
 
 /** The side of a model that its users see of a ValueInfo. */
@@ -88,6 +105,7 @@ export class OnnxModel {
   /** What it gives. */
   readonly outputs: readonly OnnxPort[];
   private readonly types: readonly (TypeProto | undefined)[];
+  private readonly results: object;
   private readonly order: readonly number[];
 
   /** Use {@linkcode load}. */
@@ -97,7 +115,13 @@ export class OnnxModel {
     this.inputs = asked.map(({ v }) => portOf(v));
     this.types = asked.map(({ v }) => v.type);
     this.order = asked.map(({ i }) => i);
-    this.outputs = graph.outputs.map(portOf);
+    const outputs = this.outputs = graph.outputs.map(portOf);
+    // keys that are whole numbers, as PyTorch names outputs, come first and sorted in every object: so it has an order of its own
+    const inOrder = function* (this: Record<string, OnnxOutput>): Generator<OnnxOutput> {
+      for (const { name } of outputs) yield this[name];
+    };
+    this.results = Object.create(Object.prototype, { [Symbol.iterator]: { value: inOrder } });
+    RESULTS.add(this.results);
   }
 
   /** Where its weights are. */
@@ -116,13 +140,14 @@ export class OnnxModel {
   }
 
   /**
-   * The outputs by name, for inputs by name or in order. Lazy; under `jit` it is captured. Where a value decides on
+   * The outputs by name, or in order as `const [y, z] = model.call(x)`, for inputs by name or in order. Lazy; under `jit` it
+   * is captured. Where a value decides on
    * shapes it is read at once, which a device that cannot be read at once refuses: then use {@linkcode OnnxModel.run}.
    *
    * @throws {ArgumentError} for inputs that are absent or unknown, {DTypeError} and {ShapeError} for those that do not
    * fit, {FormatError} naming the node that failed
    */
-  call(...inputs: readonly OnnxInput[] | readonly [Readonly<Record<string, OnnxInput>>]): Record<string, OnnxOutput> {
+  call(...inputs: readonly OnnxInput[] | readonly [Readonly<Record<string, OnnxInput>>]): OnnxResults {
     const steps = runModel(this.machine, this.items(inputs));
     for (let s = steps.next();; s = steps.next()) {
       if (s.done) return this.named(s.value);
@@ -132,7 +157,7 @@ export class OnnxModel {
   /** As {@linkcode OnnxModel.call}, where values that decide on shapes are awaited: works on every device. */
   async run(
     ...inputs: readonly OnnxInput[] | readonly [Readonly<Record<string, OnnxInput>>]
-  ): Promise<Record<string, OnnxOutput>> {
+  ): Promise<OnnxResults> {
     const steps: Steps<Item[]> = runModel(this.machine, this.items(inputs));
     for (let s = steps.next();; s = steps.next()) {
       if (s.done) return this.named(s.value);
@@ -143,7 +168,7 @@ export class OnnxModel {
   /** The inputs of the graph, in its order. */
   private items(given: readonly unknown[]): (Item | undefined)[] {
     const action = "run the ONNX model", ports = this.inputs;
-    const byName = given.length === 1 && isPlain(given[0]) ? given[0] : undefined;
+    const byName = given.length === 1 && isByName(given[0]) ? given[0] : undefined;
     if (byName !== undefined) {
       const unknown = Object.keys(byName).find((k) => !ports.some((p) => p.name === k));
       if (unknown !== undefined) {
@@ -207,8 +232,10 @@ export class OnnxModel {
     return valueOf(x.to(device as DeviceName).cast(want.dtype), want.code);
   }
 
-  private named(items: readonly Item[]): Record<string, OnnxOutput> {
-    return Object.fromEntries(this.outputs.map((p, i) => [p.name, this.output(items[i])]));
+  private named(items: readonly Item[]): OnnxResults {
+    const out: OnnxResults = Object.create(this.results);
+    this.outputs.forEach((p, i) => out[p.name] = this.output(items[i]));
+    return out;
   }
   private output(item: Item): OnnxOutput {
     if (item instanceof Sequence) return item.items.map((x) => this.output(x));
@@ -269,36 +296,59 @@ export async function modelBytes(
   return [bytes, file];
 }
 
-/** Reads the data that lies beside a model: only files in its folder. */
-async function externalData(model: ModelProto, path: string, bad: Fault): Promise<External> {
-  const folder = folderOf(path);
+/** How a tensor of a file is called in errors: constants of nodes have no name. */
+function tensorText(t: TensorProto): string {
+  return t.name === "" ? `a constant of [${t.dims.join(", ")}]` : `initializer "${t.name}"`;
+}
+/** Bytes that were given for a file beside the model. */
+function givenFile(given: unknown, location: string, bad: Fault): Uint8Array {
+  const found = isPlain(given) ? given[location] ?? given[location.replace(/^\.\//, "")] : undefined;
+  if (found instanceof ArrayBuffer) return new Uint8Array(found);
+  if (found instanceof Uint8Array) return found;
+  const way = `give it as { files: { "${location}": bytes } }`;
+  throw bad(
+    found === undefined
+      ? `it has weights in "${location}", which a model in memory cannot open: ${way}`
+      : `"${location}" is ${describe(found)}, not bytes: ${way}`,
+  );
+}
+
+/** Data that lies beside a model: files given by name, or those in its folder and nowhere else. */
+async function externalData(
+  model: ModelProto,
+  from: { readonly folder: string } | { readonly given: unknown },
+  bad: Fault,
+): Promise<External> {
   const files = new Map<string, Uint8Array>();
   const entries = (t: TensorProto): [string, number, number | undefined] => {
     const location = t.external.get("location") ?? "", parts = location.split(/[/\\]/);
     if (location === "" || /^[/\\]|^[A-Za-z]:|^[a-z]+:\/\//.test(location) || parts.includes("..")) {
-      throw bad(`initializer "${t.name}" has its data in "${location}", which is not in the model's folder`);
+      throw bad(`${tensorText(t)} has its data in "${location}", which is not in the model's folder`);
     }
     const number = (key: string): number | undefined => {
       const text = t.external.get(key), n = Number(text);
       if (text !== undefined && !(Number.isSafeInteger(n) && n >= 0)) {
-        throw bad(`initializer "${t.name}" has ${key} "${text}" in "${location}"`);
+        throw bad(`${tensorText(t)} has ${key} "${text}" in "${location}"`);
       }
       return text === undefined ? undefined : n;
     };
     return [location, number("offset") ?? 0, number("length")];
   };
-  for (const t of model.graph.initializers) {
+  for (const t of allTensors(model)) {
     if (!t.isExternal) continue;
     const [location] = entries(t);
     if (files.has(location)) continue;
-    files.set(location, await fileBytes(folder + location));
+    files.set(
+      location,
+      "folder" in from ? await fileBytes(from.folder + location) : givenFile(from.given, location, bad),
+    );
   }
   return (t, nbytes) => {
     const [location, offset, length] = entries(t), bytes = files.get(location), n = length ?? nbytes;
-    if (bytes === undefined) throw bad(`initializer "${t.name}" has its data in "${location}", which was not read`);
+    if (bytes === undefined) throw bad(`${tensorText(t)} has its data in "${location}", which was not read`);
     if (n !== nbytes || offset + n > bytes.length) {
       throw bad(
-        `initializer "${t.name}" needs ${nbytes} bytes at ${offset} of "${location}", which has ${bytes.length}`,
+        `${tensorText(t)} needs ${nbytes} bytes at ${offset} of "${location}", which has ${bytes.length}`,
       );
     }
     return bytes.subarray(offset, offset + n);
@@ -307,7 +357,8 @@ async function externalData(model: ModelProto, path: string, bad: Fault): Promis
 
 /**
  * Loads a model from a file, or from its bytes. Versions 7 to 28 of the operators are known; which ones, and what is not,
- * is in docs/onnx.md. Data outside of the model is read from its own folder only.
+ * is in docs/onnx.md. Data outside of the model is read from its own folder only; of a model in memory it is given as
+ * `files`.
  *
  * ```ts ignore
  * import * as onnx from "./src/onnx/onnx.ts";
@@ -322,12 +373,14 @@ export async function load(
   options: LoadOptions = {},
 ): Promise<OnnxModel> {
   const action = "load an ONNX model";
-  const place = weightPlace(action, options);
+  const place = weightPlace(action, options, ["files"]), { files } = options;
+  if (files !== undefined && !isPlain(files)) {
+    throw new ArgumentError(action, { reason: `files must be bytes by name, not ${describe(files)}` });
+  }
   const [bytes, file] = await modelBytes(action, from), bad = faultOf(file), model = readModel(bytes, file);
   checkModel(model, bad);
-  const external = typeof from !== "string" && !(from instanceof URL)
-    ? undefined
-    : await externalData(model, file, bad);
+  const isPath = files === undefined && (typeof from === "string" || from instanceof URL);
+  const external = await externalData(model, isPath ? { folder: folderOf(file) } : { given: files }, bad);
   return modelOf(model, bad, { ...place, external });
 }
 

@@ -6,7 +6,16 @@
  */
 import "../../mod.ts"; // it registers the devices
 export { info, type OnnxInfo } from "./info.ts";
-export { load, type LoadOptions, type OnnxInput, OnnxModel, type OnnxOutput, type OnnxPort } from "./model.ts";
+export {
+  load,
+  type LoadOptions,
+  type OnnxInput,
+  OnnxModel,
+  type OnnxOutput,
+  type OnnxPort,
+  type OnnxResults,
+  type WeightOptions,
+} from "./model.ts";
 export { save, type SaveOptions, toBytes } from "./save.ts";
 export { type OnnxInputs, type OnnxOutputs, OnnxSession, session, type SessionOptions } from "./session.ts";
 export type { Callable } from "../helpers/options.ts";

@@ -6,8 +6,9 @@
  *
  * @module
  */
-import type { DeviceName } from "../device/device.ts";
+import { type DeviceName, getDevice } from "../device/device.ts";
 import { dtypes } from "../dtype/dtype.ts";
+import { prod } from "../helpers/math.ts";
 import { ArgumentError, ShapeError } from "../helpers/errors.ts";
 import { checkFunction, checkInteger, checkOptions, describe, isPlain } from "../helpers/options.ts";
 import { jit, type JitFunction, type JitStats } from "../tensor/jit/jit.ts";
@@ -44,6 +45,8 @@ interface Pair {
   readonly axis: number;
 }
 type Tensors = Readonly<Record<string, Tensor>>;
+/** Axes that are as long as all positions, by input. */
+type Whole = Readonly<Record<string, number>>;
 interface Stepped {
   readonly given: OnnxOutputs;
   readonly kept: Tensors;
@@ -95,15 +98,41 @@ function formOf(x: OnnxInput): string {
   return x instanceof Tensor ? `${x.dtype} [${x.shape}]` : Array.isArray(x) ? `[${x.map(formOf)}]` : JSON.stringify(x);
 }
 
+/** What a captured step depends on. */
+function keyOf(inputs: OnnxInputs): string {
+  return Object.keys(inputs).sort().map((name) => `${name}: ${formOf(inputs[name])}`).join("; ");
+}
+/** The shape of an input; of lists as their first elements say. */
+function shapeOf(x: OnnxInput | undefined): readonly number[] {
+  return x instanceof Tensor ? x.shape : Array.isArray(x) ? [x.length, ...shapeOf(x[0])] : [];
+}
+/** An input in memory that has room for `length` positions along an axis, zeros behind its own. */
+function roomFor(x: OnnxInput, port: OnnxPort, axis: number, length: number): Tensor {
+  const t = x instanceof Tensor ? x : new Tensor(x as number[], { dtype: elementTypeNamed(port.type)?.dtype });
+  const shape = t.shape.with(axis, length), n = t.shape[axis];
+  if (getDevice(t.device).allocator.copyOut === undefined) {
+    return t.pad(t.shape.map((_, i): [number, number] => [0, i === axis ? length - n : 0])).contiguous();
+  }
+  // on the host: a kernel would be one for each length
+  const from = t.dataSync() as Float32Array, inner = prod(t.shape.slice(axis + 1));
+  const to = new (from.constructor as Float32ArrayConstructor)(prod(shape));
+  for (let k = 0; k * n * inner < from.length; k++) {
+    to.set(from.subarray(k * n * inner, (k + 1) * n * inner), k * length * inner);
+  }
+  return new Tensor(to, { dtype: t.dtype, device: t.device as DeviceName }).reshape(shape);
+}
+
 /** A model that is called step by step: see {@linkcode session}. */
 export class OnnxSession {
   private readonly pairs: readonly Pair[];
   private readonly length: number;
   private readonly begins: JitFunction<[OnnxInputs], OnnxOutputs>;
-  private readonly continues: JitFunction<[Tensor, number, OnnxInputs, Tensors, Tensors], Stepped>;
+  private readonly continues: JitFunction<[Tensor, number, Whole, OnnxInputs, Tensors, Tensors], Stepped>;
   private readonly starts: Map<number, Variable> = new Map();
-  /** How many positions a step adds, by the shapes of its inputs. */
-  private readonly adds: Map<string, number> = new Map();
+  /** How many positions a step adds, by the shapes of its inputs; undefined where the model refuses such. */
+  private readonly adds: Map<string, number | undefined> = new Map();
+  /** Axes of inputs that were as long as what was filled after the first step. */
+  private whole: Whole = {};
   private caches: Record<string, Tensor> = {};
   private states: Record<string, Tensor> = {};
   private filled = 0;
@@ -124,23 +153,25 @@ export class OnnxSession {
       const all = model.call(inputs);
       return { ...Object.fromEntries(this.pairs.map((p) => [`kept ${p.input.name}`, all[p.output]])), ...given(all) };
     });
-    this.continues = jit((at: Tensor, count: number, inputs: OnnxInputs, states: Tensors, caches: Tensors) => {
-      const all = this.call(at, inputs, states, caches), kept: Record<string, Tensor> = {};
-      for (const { input: { name }, output, axis } of this.pairs) {
-        const t = all[output] as Tensor;
-        if (axis < 0) kept[name] = t;
-        else {caches[name].setAt(
-            along(t.ndim, axis, at, at.add(count)),
-            t.at(...along(t.ndim, axis, at, at.add(count))),
-          );}
-      }
-      const made = { given: given(all), kept };
-      Tensor.realize([
-        ...[...Object.values(made.given), ...Object.values(kept)].filter((x) => x instanceof Tensor),
-        ...Object.values(caches),
-      ]);
-      return made;
-    });
+    this.continues = jit(
+      (at: Tensor, count: number, whole: Whole, inputs: OnnxInputs, states: Tensors, caches: Tensors) => {
+        const all = this.call(at, count, whole, inputs, states, caches), kept: Record<string, Tensor> = {};
+        for (const { input: { name }, output, axis } of this.pairs) {
+          const t = all[output] as Tensor;
+          if (axis < 0) kept[name] = t;
+          else {caches[name].setAt(
+              along(t.ndim, axis, at, at.add(count)),
+              t.at(...along(t.ndim, axis, at, at.add(count))),
+            );}
+        }
+        const made = { given: given(all), kept };
+        Tensor.realize([
+          ...[...Object.values(made.given), ...Object.values(kept)].filter((x) => x instanceof Tensor),
+          ...Object.values(caches),
+        ]);
+        return made;
+      },
+    );
   }
 
   /** How many positions are kept along axes that grow. */
@@ -172,12 +203,23 @@ export class OnnxSession {
     return this.isBegun ? this.next(inputs) : this.first(inputs);
   }
 
-  private call(at: Tensor, inputs: OnnxInputs, states: Tensors, caches: Tensors): OnnxOutputs {
+  private call(
+    at: Tensor,
+    count: number,
+    whole: Whole,
+    inputs: OnnxInputs,
+    states: Tensors,
+    caches: Tensors,
+  ): OnnxOutputs {
     const all: Record<string, OnnxInput> = { ...states };
     for (const { input: { name }, axis } of this.pairs) {
       if (axis >= 0) all[name] = caches[name].at(...along(caches[name].ndim, axis, 0, at));
     }
-    return this.model.call({ ...all, ...inputs });
+    const cut = Object.entries(whole).map(([name, axis]) => {
+      const x = inputs[name] as Tensor;
+      return [name, x.at(...along(x.ndim, axis, 0, at.add(count)))];
+    });
+    return this.model.call({ ...all, ...inputs, ...Object.fromEntries(cut) });
   }
 
   /** Nothing is kept yet: what grows has no elements, what does not and has free axes that nothing tells neither. */
@@ -215,30 +257,61 @@ export class OnnxSession {
     }
     Tensor.realize([...written, ...Object.values(this.states)]);
     [this.filled = 0] = counts;
+    const kept = new Set(this.pairs.map((p) => p.input.name)),
+      axes = this.model.inputs.map(({ name, shape = [] }) => {
+        const sizes = kept.has(name) ? [] : shapeOf(inputs[name]);
+        return [name, shape.findLastIndex((n, i) => typeof n === "string" && sizes[i] === this.filled)] as const;
+      });
+    this.whole = Object.fromEntries(axes.filter(([, axis]) => axis >= 0));
     this.isBegun = true;
     return out;
   }
 
-  private next(inputs: OnnxInputs): OnnxOutputs {
-    const count = this.countOf(inputs);
+  private next(given: OnnxInputs): OnnxOutputs {
+    const { count, whole, inputs } = this.grown(given) ?? { count: this.countOf(given, {}), whole: {}, inputs: given };
     if (this.filled + count > this.length) throw this.full(this.filled + count);
     const start = this.startOf(count).bind(this.filled);
-    const { given, kept } = this.continues(start, count, inputs, this.states, this.caches);
+    const { given: made, kept } = this.continues(start, count, whole, inputs, this.states, this.caches);
     // an output without elements stands for what it was
     for (const [name, t] of Object.entries(kept)) if (t.numel() > 0) this.states[name] = t;
     this.filled += count;
-    return given;
+    return made;
+  }
+
+  /**
+   * Where inputs are as long as all positions, as masks of decoders are: these with room for all positions, which the
+   * variable cuts, so that they have one shape in every step; undefined where the model says that they are not.
+   */
+  private grown(given: OnnxInputs): { count: number; whole: Whole; inputs: OnnxInputs } | undefined {
+    const more = Object.entries(this.whole).map(([name, axis]) => {
+      return { name, axis, count: (shapeOf(given[name])[axis] ?? 0) - this.filled };
+    });
+    const count = Math.max(0, ...more.map((m) => m.count)), used = more.filter((m) => m.count === count);
+    if (count === 0) return undefined;
+    if (this.filled + count > this.length) throw this.full(this.filled + count);
+    const whole = Object.fromEntries(used.map(({ name, axis }) => [name, axis])), inputs = { ...given };
+    const ports = new Map(this.model.inputs.map((p) => [p.name, p]));
+    for (const { name, axis } of used) inputs[name] = roomFor(given[name], ports.get(name)!, axis, this.length);
+    const key = keyOf(inputs);
+    if (!this.adds.has(key)) {
+      try {
+        this.countOf(inputs, whole, count);
+      } catch {
+        this.adds.set(key, undefined); // sizes that only looked so
+      }
+    }
+    return this.adds.get(key) === count ? { count, whole, inputs } : undefined;
   }
 
   /** How many positions a step with such inputs adds: what the model's own graph says. */
-  private countOf(inputs: OnnxInputs): number {
+  private countOf(inputs: OnnxInputs, whole: Whole, expected = 1): number {
     const grows = this.pairs.find((p) => p.axis >= 0);
     if (grows === undefined) return 0;
-    const key = Object.keys(inputs).sort().map((name) => `${name}: ${formOf(inputs[name])}`).join("; ");
+    const key = keyOf(inputs);
     let count = this.adds.get(key);
     if (count === undefined) {
-      const at = this.startOf(1).bind(Math.min(this.filled, this.length - 1));
-      const out = this.call(at, inputs, this.states, this.caches)[grows.output] as Tensor;
+      const at = this.startOf(expected).bind(Math.min(this.filled, this.length - expected));
+      const out = this.call(at, expected, whole, inputs, this.states, this.caches)[grows.output] as Tensor;
       const found = ON_SIZES.Sub(out.symbolicShape[grows.axis], at);
       if (typeof found !== "number" || found < 0) {
         throw new ShapeError(ACTION, {

@@ -13,7 +13,8 @@ export type Attr =
   | { ints: readonly number[] }
   | { floats: readonly number[] }
   | { strings: readonly string[] }
-  | { graph: GraphSpec };
+  | { graph: GraphSpec }
+  | { tensor: TensorSpec };
 /** A node: `["Add", ["a", "b"], ["c"], { axis: { int: 1 } }, "name"]`. */
 export type NodeSpec = readonly [
   op: string,
@@ -23,12 +24,14 @@ export type NodeSpec = readonly [
   name?: string,
   domain?: string,
 ];
-/** A tensor: floats unless `type` says int64 (7). */
+/** A tensor: floats unless `type` says otherwise. */
 export interface TensorSpec {
   readonly name: string;
   readonly dims: readonly number[];
   readonly values: readonly number[];
   readonly type?: number;
+  /** The elements as they lie in memory, in place of values. */
+  readonly bytes?: Uint8Array;
   /** Where the data is instead, as external data says. */
   readonly external?: Readonly<Record<string, string>>;
 }
@@ -65,9 +68,22 @@ function writeTensor(w: ProtoWriter, t: TensorSpec): void {
       });
     }
     w.uint(14, 1);
-  } else if (t.type === 7) w.int64s(7, t.values);
-  else w.floats(4, t.values);
+  } else if (t.bytes !== undefined) w.chunk(9, t.bytes);
+  else if (t.type === 7) w.int64s(7, t.values);
+  else if ((t.type ?? 1) === 1) w.floats(4, t.values);
+  else w.int64s(5, t.values);
 }
+/** Codes of AttributeProto.AttributeType. */
+const ATTRIBUTE_TYPES: Readonly<Record<string, number>> = {
+  float: 1,
+  int: 2,
+  text: 3,
+  tensor: 4,
+  graph: 5,
+  floats: 6,
+  ints: 7,
+  strings: 8,
+};
 function writeAttribute(w: ProtoWriter, name: string, a: Attr): void {
   w.text(1, name);
   if ("int" in a) w.int64(3, a.int);
@@ -76,11 +92,9 @@ function writeAttribute(w: ProtoWriter, name: string, a: Attr): void {
   else if ("ints" in a) w.int64s(8, a.ints);
   else if ("floats" in a) w.floats(7, a.floats);
   else if ("strings" in a) a.strings.forEach((t) => w.text(9, t));
+  else if ("tensor" in a) w.message(5, (t) => writeTensor(t, a.tensor));
   else w.message(6, (g) => writeGraph(g, a.graph));
-  w.uint(
-    20,
-    "int" in a ? 2 : "float" in a ? 1 : "text" in a ? 3 : "ints" in a ? 7 : "floats" in a ? 6 : "strings" in a ? 8 : 5,
-  );
+  w.uint(20, ATTRIBUTE_TYPES[Object.keys(a)[0]]);
 }
 function writeNode(w: ProtoWriter, [op, inputs, outputs, attributes, name, domain]: NodeSpec): void {
   for (const i of inputs) w.text(1, i);

@@ -28,7 +28,11 @@ const step = jit((x: Tensor) => model.call(x).y as Tensor);
   decides on a shape or a way (\`If\`, \`Loop\`, \`NonZero\`), it is read: \`call\` reads at once, \`await model.run(...)\` also
   from devices that cannot. Under \`jit\` nothing can be read, and the error says so.
 - Weights are tensors, \`model.weights\`, and keep the type that they have in the file. Types that no device has are held
-  in a wider one: int4 in int8, float8e4m3fnuz in float32. Data outside of the model is read from its own folder alone.
+  in a wider one: int4 in int8, float8e4m3fnuz in float32. Data outside of the model is read from its own folder alone; beside
+  bytes in memory it is given, as \`onnx.load(bytes, { files: { "model.onnx.data": data } })\`.
+- Outputs come by name, \`const { logits } = model.call(x)\`, or in the order of the model, \`const [y, z] = model.call(x)\`:
+  names that are numbers, as PyTorch gives them, have another order as keys of an object.
+- An attribute or input of an operator of com.microsoft that is not known is refused, not passed over.
 - A model is checked before anything runs: names that nothing gives, cycles, functions that call themselves, tensors
   whose bytes are not those of their shape are refused by the name of the node or initializer.
 - The size of an axis may be a bound variable: one capture then runs for all its values. Arithmetic on such sizes (Shape,
@@ -48,11 +52,18 @@ const { next } = decoder.step({ input_ids: new Tensor([[1]], { dtype: "int64" })
 decoder.reset(); // a new text, by the same capture
 \`\`\`
 
+A mask that is as long as all positions, as decoders of Hugging Face take it, is given so: it lies in memory of the largest
+length, too, and its length is arithmetic of the variable.
+
 Two programs compare with onnxruntime 1.30, which they fetch: \`tests/onnx/against_onnxruntime.ts MODEL\` a model on random
 inputs, \`tests/onnx/operators_against_onnxruntime.ts\` 80 operators, of com.microsoft, of ai.onnx.ml, of older versions and
 modes, which all agree. Silero VAD (309,633 parameters, \`If\`, \`LSTM\`) agrees within 1.3e-6, the Ultra-Light face detector
 (281,135 parameters) within 1.8e-6. Where \`Resize\` aligns corners, and scales give no whole size, onnxruntime is not as the
 node tests of ONNX say; the latter hold here. It also labels forests of two classes by 0 and 1, whatever their labels.
+
+\`tests/onnx/exported_models_test.ts\` has files as others write them: of PyTorch 2.13 by both of its exporters (functions,
+external data, free axes, branches, loops, a decoder with its past) beside what PyTorch computes, and of onnxruntime's
+tools of quantization and optimization (dynamic and static, in pairs and in operators, of 4, 8 and 16 bits, by channels).
 
 \`tests/onnx/real_networks.ts\` runs trained networks of npm packages: Moonshine (27 million parameters, speech to text,
 quantized to 8 bits) gives the 27 tokens of its speech that onnxruntime gives, in 0.4 of its processor time (CLANG, two

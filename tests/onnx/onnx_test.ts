@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { Device, GlobalCounters, jit, Tensor, Variable } from "../../mod.ts";
 import * as onnx from "../../src/onnx/onnx.ts";
-import { buildModel, type ModelSpec } from "./build_model.ts";
+import { buildModel, type ModelSpec, type NodeSpec } from "./build_model.ts";
 
 await Device.open(Device.default); // not within a test: where constants that belong to no device are computed
 const F = 1, I = 7;
@@ -81,7 +81,7 @@ Deno.test("onnx: arithmetic on shapes stays on the host", async () => {
   });
   const x = x23().realize();
   GlobalCounters.reset();
-  const { y } = model.call(x) as { y: Tensor };
+  const y = model.call(x).y as Tensor;
   assert.deepEqual(await y.tolist(), [[1], [2], [3], [4], [5], [6]]);
   assert.equal(GlobalCounters.kernelCount, 0);
 });
@@ -221,13 +221,59 @@ Deno.test("onnx: external data is read from the model's folder alone", async () 
       await write(external);
       await assert.rejects(onnx.load(at, { device }), want);
     }
-    await assert.rejects(
-      onnx.load(model({ location: "w.bin" }), { device }),
-      /initializer "w" has its data in another file/,
-    );
+    // in memory, as a page has it
+    const inMemory = model({ location: "./w.bin", offset: "4" }), bytes = Float32Array.of(0, 10, 20).buffer;
+    for (const file of [bytes, new Uint8Array(bytes)]) {
+      const { y } = (await onnx.load(inMemory, { device, files: { "w.bin": file } })).call([1, 2]);
+      assert.deepEqual(await (y as Tensor).tolist(), [11, 22]);
+    }
+    for (
+      const [files, want] of [
+        [undefined, /weights in "\.\/w\.bin", which a model in memory cannot open: give it as \{ files: \{/],
+        [{ other: bytes }, /weights in "\.\/w\.bin"/],
+        [{ "w.bin": "text" }, /"\.\/w\.bin" is "text", not bytes/],
+        [[bytes], /files must be bytes by name/],
+      ] as const
+    ) {
+      await assert.rejects(onnx.load(inMemory, { device, files: files as never }), want);
+    }
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
+});
+
+Deno.test("onnx: constants of nodes, branches and functions may lie in files as well", async () => {
+  const external = { location: "w.bin" }, files = { "w.bin": Float32Array.of(10, 20).buffer };
+  const constant = (external: Record<string, string>): NodeSpec => [
+    "Constant",
+    [],
+    ["k"],
+    { value: { tensor: { name: "", dims: [2], values: [], external } } },
+  ];
+  const spec: ModelSpec = {
+    ...base,
+    nodes: [["If", ["q"], ["z"], {
+      then_branch: {
+        graph: {
+          nodes: [["Add", ["x", "w"], ["a"]], ["Shift", ["a"], ["t"], {}, "n", "own"]],
+          outputs: { t: [F, [2]] },
+          initializers: [{ name: "w", dims: [2], values: [], external }],
+        },
+      },
+      else_branch: { graph: { nodes: [["Neg", ["x"], ["e"]]], outputs: { e: [F, [2]] } } },
+    }], ["Identity", ["z"], ["y"]]],
+    initializers: [{ name: "q", dims: [], values: [1], type: 9 }],
+    functions: [{
+      name: "Shift",
+      domain: "own",
+      inputs: ["a"],
+      outputs: ["b"],
+      nodes: [constant(external), ["Sub", ["a", "k"], ["s"]], ["Mul", ["s", "k"], ["b"]]],
+    }],
+  };
+  const { y } = (await onnx.load(buildModel(spec), { device, files })).call([1, 2]);
+  assert.deepEqual(await (y as Tensor).tolist(), [10, 40]);
+  await assert.rejects(onnx.load(buildModel(spec), { device }), /it has weights in "w\.bin"/);
 });
 
 Deno.test("onnx: wrong calls are told by name", async () => {

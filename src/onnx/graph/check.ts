@@ -7,7 +7,14 @@
  */
 import { nodeText } from "../values/node_call.ts";
 import type { Fault } from "../values/value.ts";
-import { functionKey, type FunctionProto, type Graph, type ModelProto, type Node } from "../wire/messages.ts";
+import {
+  functionKey,
+  type FunctionProto,
+  type Graph,
+  type ModelProto,
+  type Node,
+  type TensorProto,
+} from "../wire/messages.ts";
 
 /** The graphs in attributes of a node. */
 export function graphsOf(node: Node): Graph[] {
@@ -121,4 +128,17 @@ export function* allNodes(model: ModelProto): Generator<{ node: Node; opsets: Re
   }
   yield* within(model.graph.nodes, model.opsets);
   for (const f of model.functions.values()) yield* within(f.nodes, f.opsets);
+}
+
+/** Every tensor of a model: initializers, and constants of nodes, those of branches, loops and functions included. */
+export function* allTensors(model: ModelProto): Generator<TensorProto> {
+  function* partsOf(t: TensorProto | undefined): ReturnType<typeof allTensors> {
+    if (t !== undefined) yield t;
+    if (t?.indices !== undefined) yield t.indices;
+  }
+  for (const t of model.graph.initializers) yield* partsOf(t);
+  for (const { node } of allNodes(model)) {
+    for (const g of graphsOf(node)) for (const t of g.initializers) yield* partsOf(t);
+    for (const a of node.attributes.values()) for (const t of [a.t, ...a.tensors]) yield* partsOf(t);
+  }
 }

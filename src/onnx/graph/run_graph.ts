@@ -7,7 +7,7 @@
  */
 import { FormatError } from "../../helpers/errors.ts";
 import { Tensor } from "../../tensor/tensor.ts";
-import { Call, nodeError, type OpRow, type Result, type Steps } from "../values/node_call.ts";
+import { Call, nodeError, type OpRow, type Result, type Steps, unheeded } from "../values/node_call.ts";
 import { foldOnHost } from "../values/host_ops.ts";
 import { decodeTensor, type External, type Fault, type Item, Value, valueOf } from "../values/value.ts";
 import {
@@ -129,8 +129,10 @@ function* runNode(
       `no operator ${node.op} of ${domain || "ai.onnx"} ${version} is known, and the model has none`,
     );
   }
+  const other = unheeded(row, attributes);
+  if (other !== undefined) throw nodeError(node, `its attribute ${other} is not known`);
   const inner = (graph: Graph, items: readonly Item[]) => runGraph(m, graph, items, scope, around);
-  const call = new Call(node, inputs, version, m.device, attributes, inner);
+  const call = new Call(node, inputs, version, m, attributes, inner);
   try {
     for (const i of row.host === "all" ? inputs.keys() : row.host) {
       const v = inputs[i];

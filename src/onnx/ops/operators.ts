@@ -11,6 +11,7 @@ import { INDEXING } from "./index_ops.ts";
 import { IMAGES } from "./image_ops.ts";
 import { LOSSES } from "./special/loss_ops.ts";
 import { MICROSOFT } from "./special/microsoft_ops.ts";
+import { MICROSOFT_QUANTIZED } from "./special/microsoft_quant_ops.ts";
 import { CLASSICAL } from "./special/ml_ops.ts";
 import { MOVEMENTS } from "./movement_ops.ts";
 import { NORMS } from "./norm_ops.ts";
@@ -31,7 +32,7 @@ export const FAMILIES: readonly (readonly [name: string, rows: readonly OpRow[]]
   ["normalizations and products", NORMS],
   ["recurrent networks", RECURRENT],
   ["attention", ATTENTION],
-  ["quantized numbers", QUANTIZED],
+  ["quantized numbers", [...QUANTIZED, ...MICROSOFT_QUANTIZED]],
   ["losses, optimizers, random numbers", LOSSES],
   ["pictures", IMAGES],
   ["signals", SIGNALS],

@@ -33,21 +33,21 @@ function rangeOf(type: ElementType): [number, number] {
   return type.dtype.isUnsigned ? [0, 2 ** type.bits - 1] : [-(2 ** (type.bits - 1)), 2 ** (type.bits - 1) - 1];
 }
 /** Rounded to a type, saturating. */
-function quantized(x: Tensor, zero: Tensor | undefined, type: ElementType, saturate = true): Value {
+export function quantized(x: Tensor, zero: Tensor | undefined, type: ElementType, saturate = true): Value {
   if (type.dtype.isFloat) return castTensor(zero === undefined ? x : x.add(zero.float()), type, saturate);
   const [min, max] = rangeOf(type), r = x.round();
   const y = (zero === undefined ? r : r.add(zero.float())).clamp(min, max);
   return valueOf(y.cast(dtypes.int32).cast(type.dtype), type.code);
 }
 
-function quantizeLinear(c: Call): Result {
+export function quantizeLinear(c: Call): Result {
   const x = c.x(0), axis = axisOf(c, x.ndim), block = c.int("block_size", 0);
   const code = c.has(2) ? c.type(2) : c.int("output_dtype", 0) || UINT8, zero = c.opt(2);
   const scale = spread(c.x(1).float(), x.shape, axis, block), y = x.float().div(scale);
   const z = zero === undefined || elementType(code)!.dtype.isFloat ? undefined : spread(zero, x.shape, axis, block);
   return quantized(y, z, elementType(code)!, c.int("saturate", 1) === 1);
 }
-function dequantizeLinear(c: Call): Result {
+export function dequantizeLinear(c: Call): Result {
   const x = c.x(0),
     axis = axisOf(c, x.ndim),
     block = c.int("block_size", 0),
@@ -57,15 +57,24 @@ function dequantizeLinear(c: Call): Result {
   return valueOf(from.float().mul(spread(c.x(1).float(), x.shape, axis, block)).cast(c.dtype(code)), code);
 }
 
+/** Rounded to bytes by its own range, which has zero in it; where all is zero, the scale is 1. */
+export function bytesByRange(x: Tensor): { readonly bytes: Tensor; readonly scale: Tensor; readonly zero: Tensor } {
+  const max = x.max().maximum(0), min = x.min().minimum(0), range = max.sub(min).div(255);
+  const scale = range.eq(0).where(1, range), zero = min.neg().div(scale).round().clamp(0, 255);
+  return { bytes: x.div(scale).round().add(zero).clamp(0, 255), scale, zero };
+}
 function dynamicQuantize(c: Call): Result {
-  const x = c.x(0), max = x.max().maximum(0), min = x.min().minimum(0), scale = max.sub(min).div(255);
-  const zero = min.neg().div(scale).round().clamp(0, 255);
-  const y = x.div(scale).round().add(zero).clamp(0, 255);
-  return [y.cast(dtypes.int32).cast(dtypes.uint8), scale, zero.cast(dtypes.int32).cast(dtypes.uint8)];
+  const { bytes, scale, zero } = bytesByRange(c.x(0)), whole = (t: Tensor) => t.cast(dtypes.int32).cast(dtypes.uint8);
+  return [whole(bytes), scale, whole(zero)];
+}
+/** Floats times small integers: the floats are rounded to bytes by their range first, and the product is of whole numbers. */
+export function productByRange(x: Tensor, weights: Tensor, weightScale: Tensor): Tensor {
+  const { bytes, scale, zero } = bytesByRange(x), whole = bytes.sub(zero).cast(dtypes.int32);
+  return whole.matmul(weights, { dtype: "int32" }).float().mul(scale).mul(weightScale);
 }
 
 /** Small integers less their zero point, which is one, or one a row (`-2`) or column (`-1`). */
-function centered(c: Call, i: number, zero: number, axis: number): Tensor {
+export function centered(c: Call, i: number, zero: number, axis: number): Tensor {
   const x = c.x(i).cast(dtypes.int32), z = c.opt(zero)?.cast(dtypes.int32);
   if (z === undefined) return x;
   if (z.numel() === 1) return x.sub(z.reshape([]));
@@ -75,7 +84,7 @@ function matmulInteger(c: Call): Result {
   return centered(c, 0, 2, -2).matmul(centered(c, 1, 3, -1), { dtype: "int32" }).cast(dtypes.int32);
 }
 /** Scales of rows or columns beside each other. */
-function scaleOf(c: Call, i: number, axis: number): Tensor {
+export function scaleOf(c: Call, i: number, axis: number): Tensor {
   const s = c.x(i).float();
   return s.numel() === 1 ? s.reshape([]) : s.ndim === 1 && axis === -2 ? s.unsqueeze(1) : s;
 }
@@ -102,101 +111,13 @@ function qlinearConv(c: Call): Result {
   return quantized(y, c.opt(7)?.reshape([]), elementType(c.type(7))!);
 }
 
-/** The real numbers that integers with a scale and zero point are: inputs `i`, `i + 1`, `i + 2`. */
-function real(c: Call, i: number): Tensor {
-  return centered(c, i, i + 2, 0).float().mul(c.x(i + 1).float().reshape([]));
-}
-/** Inputs are triples of a tensor, scale and zero point; the scale and zero point of the result follow. */
-const qlinear = (name: string, operands: number, f: (c: Call, xs: Tensor[]) => Tensor, since = 1): OpRow =>
-  op(
-    name,
-    (c) => {
-      const y = f(c, Array.from({ length: operands }, (_, k) => real(c, 3 * k))), at = 3 * operands;
-      const type = elementType(c.has(at + 1) ? c.type(at + 1) : c.type(0))!;
-      return quantized(y.div(c.x(at).float().reshape([])), c.opt(at + 1)?.reshape([]), type);
-    },
-    [],
-    since,
-    "com.microsoft",
-  );
-
 /** The rows of this family. */
 export const QUANTIZED: readonly OpRow[] = [
   op("QuantizeLinear", quantizeLinear),
   op("DequantizeLinear", dequantizeLinear),
-  op("QuantizeLinear", quantizeLinear, [], 1, "com.microsoft"),
-  op("DequantizeLinear", dequantizeLinear, [], 1, "com.microsoft"),
   op("DynamicQuantizeLinear", dynamicQuantize),
   op("MatMulInteger", matmulInteger),
   op("QLinearMatMul", qlinearMatmul),
   op("ConvInteger", convInteger),
   op("QLinearConv", qlinearConv),
-  qlinear("QLinearAdd", 2, (_, [a, b]) => a.add(b)),
-  qlinear("QLinearMul", 2, (_, [a, b]) => a.mul(b)),
-  qlinear("QLinearSigmoid", 1, (_, [x]) => x.sigmoid()),
-  qlinear("QLinearLeakyRelu", 1, (c, [x]) => x.leakyRelu(c.float("alpha", 0.01))),
-  qlinear(
-    "QLinearGlobalAveragePool",
-    1,
-    (c, [x]) =>
-      x.mean(
-        x.shape.map((_, i) => i).slice(
-          c.int("channels_last", 0) === 1 ? 1 : 2,
-          c.int("channels_last", 0) === 1 ? -1 : undefined,
-        ),
-        { keepdim: true },
-      ),
-  ),
-  op(
-    "MatMulIntegerToFloat",
-    (c) => {
-      const product = centered(c, 0, 4, -2).matmul(centered(c, 1, 5, -1), { dtype: "int32" }).float();
-      const y = product.mul(scaleOf(c, 2, -2)).mul(scaleOf(c, 3, -1));
-      return valueOf(c.has(6) ? y.add(c.x(6)) : y, FLOAT);
-    },
-    [],
-    1,
-    "com.microsoft",
-  ),
-  op(
-    "DynamicQuantizeMatMul",
-    (c) => {
-      const x = c.x(0), max = x.max().maximum(0), min = x.min().minimum(0), scale = max.sub(min).div(255);
-      const zero = min.neg().div(scale).round().clamp(0, 255),
-        q = x.div(scale).round().add(zero).clamp(0, 255).sub(zero);
-      const product = q.cast(dtypes.int32).matmul(centered(c, 1, 3, -1), { dtype: "int32" }).float();
-      const y = product.mul(scale).mul(scaleOf(c, 2, -1));
-      return c.has(4) ? y.add(c.x(4)) : y;
-    },
-    [],
-    1,
-    "com.microsoft",
-  ),
-  op("MatMulNBits", matmulNBits, [], 1, "com.microsoft"),
 ];
-
-/** A product with weights of a few bits, `[N, blocks, bytes]`, each block with a scale and perhaps a zero point. */
-function matmulNBits(c: Call): Result {
-  const x = c.x(0),
-    n = c.int("N"),
-    k = c.int("K"),
-    bits = c.int("bits", 4),
-    block = c.int("block_size"),
-    per = 8 / bits;
-  const unpacked = (bytes: Tensor): Tensor => {
-    const parts = Array.from({ length: per }, (_, i) => bytes.rshift(i * bits).bitwiseAnd(2 ** bits - 1));
-    return parts[0].stack(parts.slice(1), -1).flatten(-2);
-  };
-  const blocks = Math.ceil(k / block), q = unpacked(c.x(1).reshape([n, blocks, -1])).float();
-  const scale = c.x(2).float().reshape([n, blocks, 1]);
-  let zero: Tensor | undefined;
-  if (c.has(3)) {
-    const z = c.x(3);
-    zero = z.dtype.isFloat
-      ? z.float().reshape([n, blocks, 1])
-      : unpacked(z.reshape([n, -1])).at(":", [0, blocks]).float().unsqueeze(2);
-  }
-  const w = q.sub(zero ?? 2 ** (bits - 1)).mul(scale).reshape([n, blocks * block]).at(":", [0, k]);
-  const y = x.float().matmul(w.transpose(0, 1));
-  return c.like(c.has(5) ? y.add(c.x(5).float()) : y);
-}

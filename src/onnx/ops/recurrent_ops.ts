@@ -42,6 +42,8 @@ function activation(c: Call, name: string, alpha: number | undefined, beta: numb
 interface Cell {
   /** `[gates * hidden, hidden]`. */
   readonly r: Tensor;
+  /** What the hidden state adds to all gates, `[batch, gates * hidden]`. */
+  readonly times: (h: Tensor) => Tensor;
   readonly rb: Tensor | undefined;
   readonly act: readonly Activation[];
   readonly clip: (x: Tensor) => Tensor;
@@ -53,8 +55,8 @@ type State = readonly Tensor[];
 /** A step: of `x W + b`, `[batch, gates * hidden]`, and the state, to the next state. */
 type Step = (c: Call, cell: Cell, wx: Tensor, state: State) => State;
 
-const rnnStep: Step = (_c, { r, rb, act, clip }, wx, [h]) => {
-  const z = wx.add(h.matmul(r.transpose(0, 1)));
+const rnnStep: Step = (_c, { times, rb, act, clip }, wx, [h]) => {
+  const z = wx.add(times(h));
   return [act[0](clip(rb === undefined ? z : z.add(rb)))];
 };
 const gruStep: Step = (c, { r, rb, act, clip, hidden }, wx, [h]) => {
@@ -71,8 +73,8 @@ const gruStep: Step = (c, { r, rb, act, clip, hidden }, wx, [h]) => {
   const next = act[1](clip(candidate));
   return [z.mul(h).add(z.mul(-1).add(1).mul(next))];
 };
-const lstmStep: Step = (c, { r, rb, act, clip, hidden, peep }, wx, [h, cell]) => {
-  const all = wx.add(h.matmul(r.transpose(0, 1))), z = rb === undefined ? all : all.add(rb);
+const lstmStep: Step = (c, { times, rb, act, clip, hidden, peep }, wx, [h, cell]) => {
+  const all = wx.add(times(h)), z = rb === undefined ? all : all.add(rb);
   const gate = (i: number) => z.at("...", [i * hidden, (i + 1) * hidden]);
   const seen = (i: number, x: Tensor) =>
     peep === undefined ? undefined : peep.at([i * hidden, (i + 1) * hidden]).mul(x);
@@ -90,10 +92,16 @@ const DEFAULTS: Readonly<Record<number, readonly string[]>> = {
   4: ["Sigmoid", "Tanh", "Tanh"],
 };
 
+/** Products of a direction: of rows of the input with its weights, and of the hidden state with those of the recurrence. */
+export interface Products {
+  readonly input: (rows: Tensor) => Tensor;
+  readonly hidden: (h: Tensor) => Tensor;
+}
 /** A network of `gates` gates; LSTM has two states. */
-function recurrent(c: Call, gates: number, step: Step): Result {
+function recurrent(c: Call, gates: number, step: Step, given?: (direction: number) => Products): Result {
   const layout = c.int("layout", 0), turn = (t: Tensor) => layout === 1 ? t.transpose(0, 1) : t;
-  const x = turn(c.x(0)), w = c.x(1), r = c.x(2), [steps, batch] = x.shape, hidden = r.shape[2];
+  const x = turn(c.x(0)), w = c.x(1), r = c.x(2), [steps, batch] = x.shape;
+  const hidden = r.shape[2] / (given === undefined ? 1 : gates);
   const direction = c.text("direction", "forward"),
     ways = direction === "bidirectional" ? 2 : 1,
     states = gates === 4 ? 2 : 1;
@@ -105,8 +113,13 @@ function recurrent(c: Call, gates: number, step: Step): Result {
   const finals: Tensor[][] = [], outputs: Tensor[] = [];
   for (let d = 0; d < ways; d++) {
     const backward = direction === "reverse" || d === 1, bias = c.opt(3)?.at(d), size = gates * hidden;
+    const products = given?.(d) ?? {
+      input: (rows) => rows.matmul(w.at(d).transpose(0, 1)),
+      hidden: (h) => h.matmul(r.at(d).transpose(0, 1)),
+    };
     const cell: Cell = {
       r: r.at(d),
+      times: products.hidden,
       rb: bias?.at([size, 2 * size]),
       act: DEFAULTS[gates].map((_, i) => {
         const at = d * DEFAULTS[gates].length + i;
@@ -116,7 +129,7 @@ function recurrent(c: Call, gates: number, step: Step): Result {
       hidden,
       peep: gates === 4 ? c.opt(7)?.at(d) : undefined,
     };
-    const plain = x.reshape([steps * batch, x.shape[2]]).matmul(w.at(d).transpose(0, 1));
+    const plain = products.input(x.reshape([steps * batch, x.shape[2]]));
     const wx = (bias === undefined ? plain : plain.add(bias.at([0, size]))).reshape([steps, batch, size]);
     let state: State = Array.from(
       { length: states },
@@ -137,6 +150,11 @@ function recurrent(c: Call, gates: number, step: Step): Result {
   return layout === 1
     ? [c.like(y.permute([2, 0, 1, 3])), ...last.map((t) => c.like(t.transpose(0, 1)))]
     : [c.like(y), ...last.map((t) => c.like(t))];
+}
+
+/** LSTM with other products than those of floats. */
+export function lstmBy(c: Call, products: (direction: number) => Products): Result {
+  return recurrent(c, 4, lstmStep, products);
 }
 
 /** The rows of this family. */

@@ -90,17 +90,17 @@ function convTranspose(c: Call): Result {
 }
 
 /** Means over windows: what lies outside counts, or not. */
-function averagePool(c: Call): Result {
-  const x = c.x(0), win = windowsOf(c, x.shape.slice(2), c.ints("kernel_shape"));
+export function averages(c: Call, x: Tensor): Tensor {
+  const win = windowsOf(c, x.shape.slice(2), c.ints("kernel_shape"));
   const mean = (t: Tensor) => t.avgPool2d([...win.kernel], { stride: [...win.strides], dilation: [...win.dilations] });
-  if (win.pads.every(([a, b]) => a === 0 && b <= 0)) return c.like(mean(padded(x, win.pads, 0)));
+  if (win.pads.every(([a, b]) => a === 0 && b <= 0)) return mean(padded(x, win.pads, 0));
   const inner = Tensor.ones([1, 1, ...x.shape.slice(2)]);
   const outer = padded(inner, win.before.map((b, i) => [b, win.after[i]] as const), 1),
     all = c.int("count_include_pad", 0) === 1;
   const weight = all
     ? padded(outer, win.pads.map(([, b], i) => [0, b - win.after[i]] as const), 0)
     : padded(inner, win.pads, 0);
-  return c.like(mean(padded(x.float(), win.pads, 0)).div(mean(weight)));
+  return mean(padded(x.float(), win.pads, 0)).div(mean(weight));
 }
 
 function lpPool(c: Call): Result {
@@ -206,7 +206,7 @@ export const WINDOWS: readonly OpRow[] = [
   op("Conv", (c) => c.like(convolve(c, c.x(0), c.x(1), c.opt(2)))),
   op("ConvTranspose", convTranspose),
   op("DeformConv", deformConv),
-  op("AveragePool", averagePool),
+  op("AveragePool", (c) => c.like(averages(c, c.x(0)))),
   op("MaxPool", maxPool),
   op("LpPool", lpPool),
   op("MaxUnpool", maxUnpool, [2]),

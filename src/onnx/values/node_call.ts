@@ -10,7 +10,7 @@ import type { DType } from "../../dtype/dtype.ts";
 import type { Attribute, Graph, Node } from "../wire/messages.ts";
 import { elementType, typeName } from "../wire/element_types.ts";
 import type { Size } from "./variable_sizes.ts";
-import { decodeTensor, type HostData, type Item, Optional, Sequence, Value, valueOf } from "./value.ts";
+import { decodeTensor, type External, type HostData, type Item, Optional, Sequence, Value, valueOf } from "./value.ts";
 
 /** What an operator gives: an item or tensor for each output, in order. */
 export type Result = Item | Tensor | undefined | readonly (Item | Tensor | undefined)[];
@@ -28,6 +28,8 @@ export interface OpRow {
   /** Inputs that it needs on the host, or all. */
   readonly host: readonly number[] | "all";
   readonly run: (c: Call) => Result | Steps<Result>;
+  /** Attributes that it heeds; a node with another one is refused, where this is said. */
+  readonly heeds?: readonly string[];
 }
 
 /** A row of ai.onnx. */
@@ -36,6 +38,13 @@ export function op(name: string, run: OpRow["run"], host: OpRow["host"] = [], si
 }
 
 const decoder = new TextDecoder();
+
+/** The attribute that an operator does not heed, and that is not nothing; undefined where there is none. */
+export function unheeded(row: OpRow, attributes: ReadonlyMap<string, Attribute>): string | undefined {
+  const isNothing = (a: Attribute): boolean =>
+    a.i === 0 && a.f === 0 && a.s.length === 0 && a.ints.length === 0 && a.floats.length === 0 && a.t === undefined;
+  return row.heeds && [...attributes].find(([name, a]) => !row.heeds!.includes(name) && !isNothing(a))?.[0];
+}
 
 /** How a node is called in errors. */
 export function nodeText(node: Node): string {
@@ -56,11 +65,15 @@ export class Call {
     readonly node: Node,
     readonly inputs: readonly (Item | undefined)[],
     readonly version: number,
-    readonly device: string,
+    private readonly place: { readonly device: string; readonly external: External | undefined },
     private readonly attributes: ReadonlyMap<string, Attribute>,
     readonly run: RunGraph,
   ) {}
 
+  /** Where its tensors are. */
+  get device(): string {
+    return this.place.device;
+  }
   /** The error that names the node. */
   fail(reason: string): FormatError {
     return nodeError(this.node, reason);
@@ -189,7 +202,7 @@ export class Call {
   constant(name: string): Value | undefined {
     const t = this.attributes.get(name)?.t;
     const bad = (reason: string) => this.fail(`its attribute ${name} ${reason}`);
-    return t && decodeTensor(t, bad, { device: this.device });
+    return t && decodeTensor(t, bad, this.place);
   }
   /** An axis from 0 on. */
   axis(axis: number, rank: number): number {

@@ -215,7 +215,8 @@ export function decodeTensor(t: TensorProto, bad: Fault, options: DecodeOptions)
   if (t.indices !== undefined) {
     const n = t.indices.dims[0] ?? 0, plain = { ...t, indices: undefined, dims: [n] };
     if (count > 2 ** 28) throw bad(`is sparse, and would have ${count} elements`);
-    const values = decodeTensor(plain, bad, { device }), indices = decodeTensor(t.indices, bad, { device });
+    const { external } = options, values = decodeTensor(plain, bad, { device, external });
+    const indices = decodeTensor(t.indices, bad, { device, external });
     if (indices.count !== n * (indices.shape.length === 1 ? 1 : shape.length) || values.isText) {
       throw bad(`has indices [${indices.shape.join(", ")}] for ${n} values`);
     }
