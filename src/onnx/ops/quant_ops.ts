@@ -8,7 +8,7 @@ import { dtypeMax, dtypeMin, dtypes } from "../../dtype/dtype.ts";
 import type { Tensor } from "../../tensor/tensor.ts";
 import { type Call, op, type OpRow, type Result } from "../values/node_call.ts";
 import { type Value, valueOf } from "../values/value.ts";
-import { type ElementType, elementType, FLOAT, UINT8 } from "../wire/element_types.ts";
+import { type ElementType, elementType, UINT8 } from "../wire/element_types.ts";
 import { castTensor } from "./casts.ts";
 import { convolve } from "./window_ops.ts";
 
