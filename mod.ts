@@ -22,12 +22,16 @@ import { setEngine } from "./src/engine/front/engine.ts";
 import { wholeEngine } from "./src/engine/whole_engine.ts";
 import { isWatched } from "./src/helpers/env.ts";
 import { setJitCalls } from "./src/tensor/jit/jit.ts";
+import { addFamilies } from "./src/tensor/families.ts";
 import { Jit } from "./src/tensor/jit/jit_calls.ts";
+import { LATE_FAMILIES } from "./src/tensor/late_families.ts";
+import { Tensor } from "./src/tensor/tensor.ts";
 
 const backends = [clangBackend, wasmBackend, jsBackend, nullBackend, diskBackend, webgpuBackend, cudaBackend];
 for (const backend of backends) registerBackend(backend);
 setEngine(wholeEngine);
 setJitCalls((fn, options) => new Jit(fn, options));
+addFamilies(Tensor.prototype, LATE_FAMILIES);
 // what watches whole programs is loaded where it is asked for, and is no part of bundles
 if (isWatched()) await (await import(new URL("src/story/watch.ts", import.meta.url).href)).startWatching();
 
@@ -69,7 +73,7 @@ export {
 } from "./src/helpers/errors.ts";
 export { nn } from "./src/nn/nn_namespace.ts";
 export { state } from "./src/state/state_namespace.ts";
-export { kernel } from "./src/tensor/custom_kernel.ts";
+export { kernel } from "./src/tensor/kernel_parts.ts";
 export { type Display, display, type DisplayOptions, type MimeBundle } from "./src/tensor/handle/display.ts";
 export { jit, type JitFunction, type JitOptions, type JitStats, type Synchronous } from "./src/tensor/jit/jit.ts";
 export { scope } from "./src/tensor/handle/scope.ts";

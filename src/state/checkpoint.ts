@@ -1,7 +1,8 @@
 /**
  * Checkpoints: all that a training loop goes on from, in one safetensors file. In: an object of models, optimizers,
  * schedules, loaders (what has tensors, by name) and of plain values; out: the same, in objects made anew. Tensors are the
- * file's, plain values and the state of random numbers are JSON in its metadata. Files are written whole or not at all.
+ * file's, plain values and the state of random numbers are JSON in its metadata. Files are written whole or not at all. What
+ * reads them is in formats/checkpoint_file.ts, which is loaded when it is asked for.
  *
  * @module
  */
@@ -9,11 +10,11 @@ import { hostFiles, NO_FILES } from "../device/host_files.ts";
 import { ArgumentError, FormatError } from "../helpers/errors.ts";
 import { checkBoolean, checkInteger, checkOptions, describe, isPlain } from "../helpers/options.ts";
 import { stateOf } from "../helpers/stateful.ts";
-import type { RngState } from "../tensor/nodes/random.ts";
 import { Tensor } from "../tensor/tensor.ts";
-import { safeBytes, safeLoad, safeLoadMetadata, safeParse, safeSave } from "./safetensors.ts";
+import { CHECKPOINT, MARK } from "./formats/checkpoint_format.ts";
+import { safeBytes, safeSave } from "./safetensors.ts";
 import { folderOf, pathOf } from "./source.ts";
-import { getStateDict, loadStateDict, type StateDict } from "./state_dict.ts";
+import { getStateDict, type StateDict } from "./state_dict.ts";
 
 /** What a checkpoint is made of: models, optimizers and the like, and plain values, each by name. */
 export type CheckpointContents = Readonly<Record<string, unknown>>;
@@ -32,10 +33,6 @@ export interface LoadCheckpointOptions {
   readonly rng?: boolean;
 }
 
-const FORMAT = "dinograd checkpoint", VERSION = "1";
-/** The field that marks what JSON has no form for. */
-const MARK = "$dinograd";
-
 /** A plain value as JSON has it, within `above`. @throws {ArgumentError} naming what is none, or contains itself */
 function plain(x: unknown, name: string, above: readonly unknown[] = []): unknown {
   if (x === null || x === undefined || typeof x === "string" || typeof x === "boolean") return x;
@@ -50,12 +47,6 @@ function plain(x: unknown, name: string, above: readonly unknown[] = []): unknow
   throw new ArgumentError("save a checkpoint", {
     reason: `${name} is ${describe(x)}, neither tensors nor a plain value: a number, text, list or object of these`,
   });
-}
-
-function unplain(_: string, x: unknown): unknown {
-  const text = isPlain(x) && MARK in x ? x[MARK] : undefined;
-  if (typeof text !== "string") return x;
-  return text.endsWith("n") && text !== "NaN" && /^-?\d+n$/.test(text) ? BigInt(text.slice(0, -1)) : Number(text);
 }
 
 /** Whether something is saved by its tensors: it has some, or is an object of a class. */
@@ -90,7 +81,7 @@ function parts(contents: CheckpointContents): { readonly dict: StateDict; readon
     }
   }
   const text = { trees, values, aliases, rng: Tensor.getRngState() };
-  return { dict, metadata: { format: FORMAT, version: VERSION, checkpoint: JSON.stringify(text) } };
+  return { dict, metadata: { ...CHECKPOINT, checkpoint: JSON.stringify(text) } };
 }
 
 /** A path as its folder, and the text around the last number of its name. */
@@ -153,36 +144,6 @@ export async function checkpointBytes(contents: CheckpointContents): Promise<Uin
   return await safeBytes(dict, { metadata });
 }
 
-/** What the metadata of a checkpoint say. */
-interface Kept<V> {
-  readonly trees: readonly string[];
-  readonly values: V;
-  readonly aliases: Readonly<Record<string, string>>;
-  readonly rng: RngState;
-}
-
-/** Reads them. @throws {FormatError} for what this module did not write */
-function kept<V extends object>(text: string | undefined, file: string): Kept<V> {
-  let found: unknown, cause: unknown;
-  try {
-    found = JSON.parse(text ?? "", unplain);
-  } catch (error) {
-    cause = error;
-  }
-  const { trees, values, aliases, rng } = (isPlain(found) ? found : {}) as Partial<Kept<V>>;
-  const isText = (x: unknown): boolean => typeof x === "string";
-  if (
-    Array.isArray(trees) && trees.every(isText) && isPlain(values) && isPlain(aliases) &&
-    Object.values(aliases).every(isText) && isPlain(rng)
-  ) return found as Kept<V>;
-  throw new FormatError("load", { file, reason: "what it says of the checkpoint is damaged", cause });
-}
-
-/** The names of a dictionary that belong to some keys of a tree. */
-function belongs(name: string, keys: readonly string[]): boolean {
-  return keys.some((key) => name === key || name.startsWith(`${key}.`));
-}
-
 /**
  * Loads a checkpoint into objects made as those that were saved: `into` has the same names, all of them or some. Returns
  * the plain values. Training goes on bit by bit as it would have: weights, moments, schedules, loaders in mid-epoch, random
@@ -213,37 +174,8 @@ export async function loadCheckpoint<V extends object = Record<string, unknown>>
     });
   }
   const isBytes = from instanceof Uint8Array, file = isBytes ? "bytes" : pathOf(action, from);
-  const metadata = await safeLoadMetadata(isBytes ? new Tensor(from, { device: "JS" }) : from);
-  if (metadata.format !== FORMAT) {
-    throw new FormatError("load", { file, reason: "it is no checkpoint; state.safeLoad reads other files" });
-  }
-  if (metadata.version !== VERSION) {
-    throw new FormatError("load", {
-      file,
-      reason: `it is a checkpoint of version ${metadata.version}, not ${VERSION}`,
-    });
-  }
-  const { trees, values, aliases, rng: draws } = kept<V>(metadata.checkpoint, file);
-  const keys = Object.keys(into), missing = keys.filter((key) => !trees.includes(key));
-  if (missing.length > 0) {
-    throw new ArgumentError(action, {
-      reason: `it has no ${missing.join(", ")}; to load into it has ${trees.join(", ") || "nothing"}${
-        missing.some((key) => key in values) ? ", and plain values are returned" : ""
-      }`,
-    });
-  }
-  const all: StateDict = isBytes ? safeParse(from, { device: "JS" }) : await safeLoad(from);
-  const dict: StateDict = {};
-  for (const [name, t] of Object.entries(all)) if (belongs(name, keys)) dict[name] = t;
-  for (const [name, first] of Object.entries(aliases)) {
-    if (!Object.hasOwn(all, first)) {
-      throw new FormatError("load", { file, reason: `${name} is ${first}, which it lacks` });
-    }
-    if (belongs(name, keys)) dict[name] = all[first];
-  }
-  if (keys.length > 0) loadStateDict(into, dict, { strict });
-  if (rng) Tensor.setRngState(draws);
-  return values;
+  const { readCheckpoint } = await import("./formats/checkpoint_file.ts");
+  return await readCheckpoint<V>(action, from, file, into, { strict, rng });
 }
 
 /**

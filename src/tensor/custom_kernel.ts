@@ -11,57 +11,17 @@ import { ArgumentError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
 import { checkFunction, checkInteger, checkOptions, describe } from "../helpers/options.ts";
 import { Site } from "../helpers/stack.ts";
-import { AxisKind } from "../uop/core/args.ts";
 import { reshape } from "../uop/core/build_movement.ts";
-import { opCarrier, reduce } from "../uop/core/carrier.ts";
 import { CustomArg } from "../uop/core/custom_arg.ts";
 import { Ops } from "../uop/core/ops.ts";
-import { index, load, param, range, sink, store, UOp, uop } from "../uop/core/uop.ts";
+import { param, sink, UOp, uop } from "../uop/core/uop.ts";
 import { noteWrite } from "../uop/graph/writes.ts";
 import type { CallTensor } from "./gradients/call.ts";
 import { TensorBase } from "./handle/base.ts";
 import { checkSameDevice, cutHere, materializeShape } from "./handle/broadcast.ts";
+import { firstRange } from "./kernel_parts.ts";
 import { type KernelText, textArg } from "./kernel_text.ts";
 import { detachNode } from "./nodes/numeric.ts";
-import { scalarConst } from "./nodes/scalars.ts";
-
-let nextRange = 0;
-
-/** What the bodies of custom kernels are made of, besides the arithmetic of nodes (`a.add(b)`, `c.where(a, b)`). */
-export interface KernelParts {
-  /** A loop over 0, 1, ..., n - 1 that stores run in: an axis of the result. */
-  loop(n: number): UOp;
-  /** A loop that a `sum`, `product` or `max` runs over. */
-  reduceLoop(n: number): UOp;
-  /** The element of a buffer at a flat index. Where `gate` is false it is 0, and not read. */
-  read(buffer: UOp, at: UOp | number, gate?: UOp): UOp;
-  /** Writes an element of a buffer. Where `gate` is false, nothing. */
-  write(buffer: UOp, at: UOp | number, value: UOp, gate?: UOp): UOp;
-  /** The sum of a value over reduce loops. */
-  sum(value: UOp, loops: readonly UOp[]): UOp;
-  /** The product. */
-  product(value: UOp, loops: readonly UOp[]): UOp;
-  /** The largest. */
-  max(value: UOp, loops: readonly UOp[]): UOp;
-  /** A constant of the dtype of `like`. */
-  constant(value: number, like: UOp): UOp;
-}
-
-const at = (x: UOp | number): UOp => typeof x === "number" ? scalarConst(x, dtypes.int32) : x;
-const folded = (op: Ops) => (value: UOp, loops: readonly UOp[]): UOp =>
-  loops.length === 0 ? value : reduce(opCarrier(op, value.dtype), [value], loops);
-
-/** {@linkcode KernelParts}, for functions given to {@linkcode CustomTensor.customKernel}. */
-export const kernel: KernelParts = {
-  loop: (n) => range(n, nextRange++, AxisKind.LOOP),
-  reduceLoop: (n) => range(n, nextRange++, AxisKind.REDUCE),
-  read: (buffer, i, gate) => load(index(buffer, at(i), gate)),
-  write: (buffer, i, value, gate) => store(index(buffer, at(i), gate), value),
-  sum: folded(Ops.ADD),
-  product: folded(Ops.MUL),
-  max: folded(Ops.MAX),
-  constant: (value, like) => scalarConst(value, like.dtype),
-};
 
 /** Options of {@linkcode CustomTensor.customKernel}. */
 export interface CustomKernelOptions<T> {
@@ -178,7 +138,7 @@ export abstract class CustomTensor extends TensorBase {
 
 /** The SINK of what a function builds. */
 function built(action: string, fxn: (...buffers: UOp[]) => UOp | readonly UOp[], params: readonly UOp[]): UOp {
-  nextRange = 0; // equal bodies are equal kernels
+  firstRange(); // equal bodies are equal kernels
   const result: unknown = fxn(...params);
   if (result instanceof UOp && result.op === Ops.SINK) return result;
   const stores: readonly unknown[] = Array.isArray(result) ? result : [result];

@@ -1,37 +1,42 @@
 /**
  * The families of methods that a tensor has side by side, one a file. In: their classes. Out: the list that tensor.ts makes
- * one class of, and the interface that this has.
+ * one class of, and the interface that this has. What few programs begin with is in late_families.ts.
  *
  * @module
  */
+import { needParts, partsReady } from "../device/parts.ts";
 import type { TensorBase } from "./handle/base.ts";
-import { CustomTensor } from "./custom_kernel.ts";
+import type { CustomTensor } from "./custom_kernel.ts";
 import { BackwardTensor } from "./gradients/backward.ts";
 import { CallTensor } from "./gradients/call.ts";
 import { DistinctTensor } from "./index/distinct.ts";
+import { DrawTensor } from "./index/draws.ts";
 import { GatherTensor } from "./index/gather.ts";
+import type { HistogramTensor } from "./index/histograms.ts";
 import { IndexingTensor } from "./index/indexing.ts";
 import { PlaceTensor } from "./index/places.ts";
+import type { QuantileTensor } from "./index/quantiles.ts";
 import { ScanTensor } from "./index/scan.ts";
 import { SortTensor } from "./index/sort.ts";
 import { StatisticsTensor } from "./index/statistics.ts";
 import { InPlaceTensor } from "./inplace.ts";
-import { ConvTensor } from "./math/conv.ts";
+import { ConvTensor } from "./images/conv.ts";
 import { CriterionTensor } from "./math/criteria.ts";
-import { DecompositionTensor } from "./math/decompositions.ts";
-import { FourierTensor } from "./math/fourier.ts";
+import type { FourierTensor } from "./math/fourier.ts";
 import { LinalgTensor } from "./math/linalg.ts";
 import { LossTensor } from "./math/loss.ts";
 import { NormTensor } from "./math/norms.ts";
 import { ProductTensor } from "./math/products.ts";
-import { ResampleTensor } from "./math/resample.ts";
-import { SpectrogramTensor } from "./math/spectrogram.ts";
-import { SystemTensor } from "./math/systems.ts";
+import { PoolTensor } from "./images/pools.ts";
+import type { ResampleTensor } from "./images/resample.ts";
+import type { SpectrogramTensor } from "./math/spectrogram.ts";
+import type { SystemTensor } from "./math/systems.ts";
 import { ActivationTensor } from "./ops/activation.ts";
 import { ArrangeTensor } from "./ops/arrange.ts";
 import { ComplexTensor } from "./ops/complex_parts.ts";
 import { ElementwiseTensor } from "./ops/elementwise.ts";
 import { FunctionTensor } from "./ops/functions.ts";
+import type { HigherTensor } from "./ops/higher_functions.ts";
 import { JoinTensor } from "./ops/join.ts";
 import { MovementTensor } from "./ops/movement.ts";
 import { ReduceTensor } from "./ops/reduce.ts";
@@ -39,8 +44,14 @@ import { SpecialTensor } from "./ops/special.ts";
 import { RealizeTensor } from "./realize.ts";
 import { ShardTensor } from "./shard.ts";
 
+/** A class of methods. */
+export interface Family {
+  /** What has them. */
+  readonly prototype: TensorBase;
+}
+
 /** What a tensor can compute: no family stands above another, and no two have a method of one name. */
-export const FAMILIES: readonly { readonly prototype: TensorBase }[] = [
+export const FAMILIES: readonly Family[] = [
   ActivationTensor,
   ArrangeTensor,
   BackwardTensor,
@@ -48,11 +59,9 @@ export const FAMILIES: readonly { readonly prototype: TensorBase }[] = [
   ComplexTensor,
   ConvTensor,
   CriterionTensor,
-  CustomTensor,
-  DecompositionTensor,
   DistinctTensor,
+  DrawTensor,
   ElementwiseTensor,
-  FourierTensor,
   FunctionTensor,
   GatherTensor,
   IndexingTensor,
@@ -63,17 +72,15 @@ export const FAMILIES: readonly { readonly prototype: TensorBase }[] = [
   MovementTensor,
   NormTensor,
   PlaceTensor,
+  PoolTensor,
   ProductTensor,
   RealizeTensor,
   ReduceTensor,
-  ResampleTensor,
   ScanTensor,
   ShardTensor,
   SortTensor,
   SpecialTensor,
-  SpectrogramTensor,
   StatisticsTensor,
-  SystemTensor,
 ];
 
 /** All methods of a tensor, by the families that they are written in. */
@@ -84,9 +91,37 @@ export interface TensorFamilies
     ComplexTensor,
     CustomTensor,
     DistinctTensor,
+    DrawTensor,
     FourierTensor,
+    HigherTensor,
+    HistogramTensor,
     InPlaceTensor,
+    QuantileTensor,
     ResampleTensor,
     ShardTensor,
     SpectrogramTensor,
     SystemTensor {}
+
+/** Gives a class what families have. */
+export function addFamilies(prototype: TensorBase, families: readonly Family[]): void {
+  for (const family of families) {
+    const { constructor: _, ...members } = Object.getOwnPropertyDescriptors(family.prototype);
+    Object.defineProperties(prototype, members);
+  }
+}
+
+/**
+ * Gives a class methods, by name, of families that are loaded when they are needed first: those of `methods` at once, where
+ * that can be, and asynchronous ones with what they wait for.
+ */
+export function addLateFamilies(prototype: TensorBase, methods: readonly string[], waiting: readonly string[]): void {
+  const define = (name: string, before: (name: string) => void | Promise<void>): void => {
+    const value = function (this: Record<string, (...args: unknown[]) => unknown>, ...args: unknown[]): unknown {
+      const ready = before(name);
+      return ready === undefined ? this[name](...args) : ready.then(() => this[name](...args));
+    };
+    Object.defineProperty(prototype, name, { value, configurable: true, writable: true });
+  };
+  for (const name of methods) define(name, needParts);
+  for (const name of waiting) define(name, partsReady);
+}

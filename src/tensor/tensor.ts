@@ -18,7 +18,7 @@ import { Ops } from "../uop/core/ops.ts";
 import { deviceOf } from "../uop/core/shape.ts";
 import { constant, UOp, uop } from "../uop/core/uop.ts";
 import { isMemory, shown } from "../uop/graph/writes.ts";
-import { FAMILIES, type TensorFamilies } from "./families.ts";
+import { addFamilies, FAMILIES, type TensorFamilies } from "./families.ts";
 import { type Axes, checkShape } from "./handle/axes.ts";
 import { checkTensor, isTensor, type NestedArray, type Operand, TensorBase } from "./handle/base.ts";
 import { markWeak } from "./handle/weak_numbers.ts";
@@ -82,10 +82,7 @@ export interface Tensor extends TensorFamilies {}
  */
 export class Tensor extends TensorBase {
   static {
-    for (const { prototype } of FAMILIES) {
-      const { constructor: _, ...members } = Object.getOwnPropertyDescriptors(prototype);
-      Object.defineProperties(this.prototype, members);
-    }
+    addFamilies(this.prototype, FAMILIES);
   }
   /** Sums of products by index letters: {@linkcode LinalgTensor.einsum}. */
   static readonly einsum: typeof LinalgTensor.einsum = LinalgTensor.einsum;

@@ -50,7 +50,7 @@ export type {
   InterpolateOptions,
   PerAxis,
   PoolOptions,
-} from "./math/conv.ts";
+} from "./images/conv.ts";
 export type { TensorData, TensorOptions } from "./handle/creation.ts";
 export type { BinaryOptions, CloseOptions, DivOptions, ElementwiseTensor } from "./ops/elementwise.ts";
 export type { FunctionTensor } from "./ops/functions.ts";
@@ -62,7 +62,7 @@ export type { Index, IndexingTensor, SizeOptions, Slice } from "./index/indexing
 export type { InPlaceTensor } from "./inplace.ts";
 export type { AttentionOptions, LinalgTensor, ProductOptions } from "./math/linalg.ts";
 export type { NormOptions, NormOrder, NormTensor, TrapezoidOptions } from "./math/norms.ts";
-export type { FoldOptions, ResampleTensor, ResizeOptions } from "./math/resample.ts";
+export type { FoldOptions, ResampleTensor, ResizeOptions } from "./images/resample.ts";
 export type { RankOptions, SystemTensor } from "./math/systems.ts";
 export type { AddedOptions, ProductTensor } from "./math/products.ts";
 export type { CriterionTensor, CtcOptions } from "./math/criteria.ts";
@@ -80,19 +80,17 @@ export type { ShardOptions, ShardTensor } from "./shard.ts";
 export type { SortTensor, TopkOptions } from "./index/sort.ts";
 export type { RandOptions } from "./tensor.ts";
 export type { CallOptions, CallTensor } from "./gradients/call.ts";
-export type { CustomKernelOptions, CustomTensor, KernelParts } from "./custom_kernel.ts";
+export type { CustomKernelOptions, CustomTensor } from "./custom_kernel.ts";
+export type { KernelParts } from "./kernel_parts.ts";
 export type { KernelText } from "./kernel_text.ts";
 export type { DecompositionTensor, QrOptions, SvdOptions } from "./math/decompositions.ts";
 export type { FourierNorm, FourierOptions, FourierTensor } from "./math/fourier.ts";
 export type { IstftOptions, SpectrogramOptions, SpectrogramTensor, StftOptions } from "./math/spectrogram.ts";
 export type { FourierAxesOptions, FrequencyOptions, WindowOptions } from "./spectral.ts";
-export type {
-  BincountOptions,
-  HistogramOptions,
-  Interpolation,
-  QuantileOptions,
-  SearchOptions,
-  SearchsortedOptions,
-  StatisticsTensor,
-} from "./index/statistics.ts";
+export type { BincountOptions, SearchOptions, SearchsortedOptions, StatisticsTensor } from "./index/statistics.ts";
+export type { HistogramOptions, HistogramTensor } from "./index/histograms.ts";
+export type { PoolTensor } from "./images/pools.ts";
+export type { HigherTensor } from "./ops/higher_functions.ts";
+export type { Interpolation, QuantileOptions, QuantileTensor } from "./index/quantiles.ts";
+export type { DrawTensor } from "./index/draws.ts";
 export type { ConsecutiveOptions, DistinctTensor, UniqueFlags, UniqueOptions } from "./index/distinct.ts";

@@ -17,6 +17,7 @@ import * as dinograd from "../../mod.ts";
 import { Device, Tensor } from "../../mod.ts";
 import { liveLeaves } from "../../src/tensor/gradients/origins.ts";
 import { FAMILIES } from "../../src/tensor/families.ts";
+import { LATE_FAMILIES } from "../../src/tensor/late_families.ts";
 import { METHODS, STATICS } from "./parts/argument_calls.ts";
 import type { Call } from "./parts/argument_makers.ts";
 import { CLASSES, FUNCTIONS, LEFT_OUT, MEMBERS, SETTERS } from "./parts/argument_calls_more.ts";
@@ -59,7 +60,7 @@ function hiddenMembers(): Set<string> {
 /** The public methods of a class, its families and those it extends, each with the class that has it. */
 function methodsOf(cls: { readonly prototype: object }, hidden: Set<string>): [name: string, owner: string][] {
   const found = new Map<string, string>(), secret = new Set<string>();
-  const prototypes = cls === Tensor ? FAMILIES.map((family): object => family.prototype) : [];
+  const prototypes = cls === Tensor ? [...FAMILIES, ...LATE_FAMILIES].map((family): object => family.prototype) : [];
   for (let p = cls.prototype; p !== Object.prototype && p !== null; p = Object.getPrototypeOf(p)) prototypes.push(p);
   for (const p of prototypes) {
     const owner = (p.constructor as { name: string }).name;

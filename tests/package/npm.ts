@@ -108,6 +108,7 @@ const RUNNING: Readonly<Record<string, string>> = {
   jsPrograms: "./backends/js/js.ts",
   wholeEngine: "./src/engine/whole_engine.ts",
   Jit: "./src/tensor/jit/jit_calls.ts",
+  LATE_FAMILIES: "./src/tensor/late_families.ts",
 };
 
 /**
@@ -130,6 +131,12 @@ async function lightened(text: string, isNode: boolean): Promise<string> {
   );
   cut(`import { Jit } from "${RUNNING.Jit}";`, "");
   cut("setJitCalls((fn, options) => new Jit(fn, options));", "");
+  cut(`import { LATE_FAMILIES } from "${RUNNING.LATE_FAMILIES}";`, "");
+  cut("import { addFamilies }", "import { addFamilies, addLateFamilies }");
+  cut(
+    "addFamilies(Tensor.prototype, LATE_FAMILIES);",
+    `addLateFamilies(Tensor.prototype, ${(await lateMethods()).map((names) => JSON.stringify(names)).join(", ")});`,
+  );
   cut(
     "const backends = [",
     `
@@ -152,6 +159,7 @@ const backends = [`,
     `const take = (parts) => {
   setEngine((late = parts).wholeEngine);
   setJitCalls((fn, options) => new late.Jit(fn, options));
+  addFamilies(Tensor.prototype, late.LATE_FAMILIES);
 };
 setLateParts({
   now() {
@@ -169,6 +177,20 @@ setLateParts({
 });`,
   );
   return text;
+}
+
+/** The names of the methods of late families: of those that are called as they are, and of asynchronous ones. */
+async function lateMethods(): Promise<readonly [methods: readonly string[], waiting: readonly string[]]> {
+  const { LATE_FAMILIES } = await import(new URL(RUNNING.LATE_FAMILIES, ROOT).href);
+  const methods: string[] = [], waiting: string[] = [];
+  for (const { prototype } of LATE_FAMILIES as readonly { readonly prototype: object }[]) {
+    const { constructor: _, ...members } = Object.getOwnPropertyDescriptors(prototype);
+    for (const [name, { value }] of Object.entries(members)) {
+      if (value === undefined) continue; // an accessor of the family's own
+      (value.constructor.name === "AsyncFunction" ? waiting : methods).push(name);
+    }
+  }
+  return [methods, waiting];
 }
 
 /** Classes keep the names that errors print when the package is minified. */
@@ -210,7 +232,7 @@ export async function bundle(): Promise<readonly Output[]> {
       },
     }],
   });
-  const generate = async (isLight: (id: string) => boolean): Promise<readonly Output[]> => {
+  const generate = async (light: ReadonlySet<string>, engine: ReadonlySet<string>): Promise<readonly Output[]> => {
     const { output } = await bundled.generate({
       format: "esm",
       minify: true,
@@ -232,20 +254,25 @@ export async function bundle(): Promise<readonly Output[]> {
               /\/src\/tensor\/(?:jit\/(?:jit|loops|scan_gradient|jit_places|jit_arguments)\.|transforms\/|variable\.)/,
           },
           { name: "rules", test: /\/src\/uop\/(?:algebra\/(?:symbolic|divmod|valid)|rewrite\/(?!record)\w+)\./ },
-          { name: "tensor", test: isLight },
+          { name: "tensor", test: (id: string) => light.has(id) },
+          { name: "engine", test: (id: string) => engine.has(id) },
         ],
       },
     });
     return output;
   };
-  // what the light entry loads at once is one file, but for what programs may leave out
-  const all = new Map((await generate(() => false)).map((o) => [o.fileName, o]));
-  const light = new Set<string>();
+  // what the light entry loads at once is one file, but for what programs may leave out, and what pages load
+  // besides, if nobody else does, another
+  const all = new Map((await generate(new Set(), new Set())).map((o) => [o.fileName, o]));
   const codes = new Map([...all].map(([name, { code }]) => [name, code]));
-  for (const file of loadedWith(codes, `${NAME}.core.js`)) {
-    if (!PARTS.test(file)) Object.keys(all.get(file)!.modules).forEach((id) => light.add(id));
-  }
-  const output = await generate((id) => light.has(id) && !id.includes("?"));
+  const modulesWith = (entry: string): Set<string> =>
+    new Set(
+      [...loadedWith(codes, entry)].filter((file) => !PARTS.test(file))
+        .flatMap((file) => Object.keys(all.get(file)!.modules).filter((id) => !id.includes("?"))),
+    );
+  let engine = modulesWith(`${NAME}.browser.js`);
+  for (const entry of [`${NAME}.core-node`, `${NAME}-ir`]) engine = engine.difference(modulesWith(`${entry}.js`));
+  const output = await generate(modulesWith(`${NAME}.core.js`), engine);
   await bundled.close();
   return output;
 }

@@ -7,8 +7,8 @@
 import { type DTypeLike, dtypes, toDType } from "../../dtype/dtype.ts";
 import { floatOf, promote } from "../../dtype/promotion.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
-import { prod, rangeOf } from "../../helpers/math.ts";
-import { checkChoice, checkInteger, checkNumber, checkOptions, describe, describeList } from "../../helpers/options.ts";
+import { rangeOf } from "../../helpers/math.ts";
+import { checkInteger, checkNumber, checkOptions, describe, describeList } from "../../helpers/options.ts";
 import { broadcastTo } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
@@ -17,7 +17,7 @@ import { flat, GradientArg, withGradient } from "../../uop/graph/given_gradient.
 import { type Axes, resolveAxes, resolveAxis } from "../handle/axes.ts";
 import { checkTensor, internals, type Operand, TensorBase } from "../handle/base.ts";
 import type { ScanTensor } from "../index/scan.ts";
-import { atPlaces, type Interpolation, sharesOf, type StatisticsTensor } from "../index/statistics.ts";
+import type { StatisticsTensor } from "../index/statistics.ts";
 import { conjugateNode, magnitudeNode } from "../nodes/complex_nodes.ts";
 import { absNode, floatConst } from "../nodes/numeric.ts";
 import { powNode } from "../nodes/power.ts";
@@ -158,41 +158,6 @@ export abstract class NormTensor extends TensorBase {
     const d = floatOf(this.dtype), wide = this.cast(promote(d, dtypes.float32)), isNone = wide.isnan();
     const count = isNone.logicalNot().sum(axis, options);
     return (isNone.where(0, wide) as this).sum(axis, options).div(count).cast(d);
-  }
-
-  /** As `median`, of what is not NaN. @throws {ShapeError} */
-  nanmedian(axis?: Axes | null, options: ReduceOptions = {}): this {
-    checkOptions("nanmedian", options, ["keepdim"]);
-    return this.nanquantile(0.5, axis, options);
-  }
-
-  /**
-   * As `quantile`, of what is not NaN; NaN where there is nothing else.
-   *
-   * @throws {ArgumentError} for a share outside [0, 1] or an unknown interpolation, {ShapeError} for nothing
-   */
-  nanquantile(
-    q: number | readonly number[] | TensorBase,
-    axis?: Axes | null,
-    options: ReduceOptions & { readonly interpolation?: Interpolation } = {},
-  ): this {
-    const action = "nanquantile";
-    const { keepdim = false, interpolation = "linear" } = checkOptions(action, options, ["keepdim", "interpolation"]);
-    checkChoice(action, "interpolation", interpolation, ["linear", "lower", "higher", "midpoint", "nearest"]);
-    const given = sharesOf(action, q);
-    const shape = this.shape, axes = resolveAxes(action, axis, shape), n = prod(axes.map((a) => shape[a]));
-    if (n === 0) throw new ShapeError(action, { shapes: [shape], reason: "there are no elements to order" });
-    const rest = rangeOf(shape.length).filter((a) => !axes.includes(a)), lead = rest.map((a) => shape[a]);
-    const d = floatOf(this.dtype), wide = promote(d, dtypes.float32);
-    const x = this.cast(wide).permute([...rest, ...axes]).reshape([...lead, n]);
-    const count = x.isnan().logicalNot().sum(-1, { keepdim: true });
-    const shares = given instanceof TensorBase
-      ? this.wrap(given.uop).cast(wide)
-      : this.fromList(Float64Array.from(given), wide);
-    const k = shares.numel(), place = count.sub(1).clamp(0).cast(wide).mul(this.wrap(shares.uop).reshape([k]));
-    const value = atPlaces(x.sort(-1)[0], place, interpolation).cast(d).permute([lead.length, ...rangeOf(lead.length)]);
-    const one = keepdim ? shape.map((s, i) => axes.includes(i) ? 1 : s) : lead;
-    return value.reshape(typeof q === "number" ? one : [...given instanceof TensorBase ? given.shape : [k], ...one]);
   }
 
   // ---- orders and counts

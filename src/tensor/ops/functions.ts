@@ -54,15 +54,7 @@ import {
   tanhNode,
   tanNode,
 } from "../nodes/numeric.ts";
-import {
-  digammaNode,
-  erfcValue,
-  erfinvNode,
-  expm1Value,
-  lgammaNode,
-  log1pValue,
-  sincNode,
-} from "../nodes/special_nodes.ts";
+import { erfcValue, expm1Value, log1pValue } from "../nodes/special_nodes.ts";
 import { type ElementwiseTensor, signValue } from "./elementwise.ts";
 import { inFloat, installUnary, ofNumbers, ofReals, rounding, type Rows, type UnaryRow } from "./rows.ts";
 
@@ -116,18 +108,10 @@ export interface FunctionTensor extends ElementwiseTensor {
   erf(): this;
   /** 1 - erf(x), with digits where it is small. */
   erfc(): this;
-  /** Inverse of the error function; infinite at -1 and 1, NaN beyond. */
-  erfinv(): this;
   /** log(1 + x), with digits near 0. */
   log1p(): this;
   /** e^x - 1, with digits near 0. */
   expm1(): this;
-  /** Logarithm of |Gamma(x)|; infinite at 0 and at negative integers. */
-  lgamma(): this;
-  /** Derivative of {@linkcode lgamma}; NaN at negative integers. */
-  digamma(): this;
-  /** sin(pi x) / (pi x), and 1 at 0. */
-  sinc(): this;
   /** Degrees as radians. */
   deg2rad(): this;
   /** Radians as degrees. */
@@ -172,12 +156,8 @@ export const FUNCTIONS: Rows<UnaryRow> = {
   atanh: ofNumbers(atanhNode, atanhComplex, -1, 1),
   erf: ofReals(erfNode),
   erfc: ofReals(erfcValue),
-  erfinv: ofReals(erfinvNode, -1, 1),
   log1p: ofNumbers(log1pValue, log1pComplex, -0.5),
   expm1: ofNumbers(expm1Value, expm1Complex),
-  lgamma: ofReals(lgammaNode, 0),
-  digamma: ofReals(digammaNode, 0),
-  sinc: ofReals(sincNode),
   deg2rad: ofReals((x) => scale(x, Math.PI / 180)),
   rad2deg: ofReals((x) => scale(x, 180 / Math.PI)),
   frac: { node: (x) => x.dtype.isFloat ? x.add(negNode(x.trunc())) : constant(0, x.dtype).mul(x) },

@@ -7,28 +7,18 @@
 import { dtypes } from "../../dtype/dtype.ts";
 import { floatOf } from "../../dtype/promotion.ts";
 import { envNumber } from "../../helpers/env.ts";
-import { DTypeError, ShapeError } from "../../helpers/errors.ts";
-import { checkCount, checkNumber, checkOptions, checkValue } from "../../helpers/options.ts";
+import { ShapeError } from "../../helpers/errors.ts";
+import { checkNumber, checkOptions, checkValue } from "../../helpers/options.ts";
 import { constant, type UOp } from "../../uop/core/uop.ts";
 import { fromParts, partsOf } from "../../uop/graph/complex.ts";
 import { flat } from "../../uop/graph/given_gradient.ts";
 import { resolveAxis } from "../handle/axes.ts";
 import { checkTensor, type Operand, TensorBase } from "../handle/base.ts";
-import { leNode, maxNode, minNode, negNode } from "../nodes/compare_nodes.ts";
-import { intDivide } from "../nodes/division.ts";
+import { leNode, maxNode, minNode } from "../nodes/compare_nodes.ts";
 import { floatConst, logaddexpNode, scale } from "../nodes/numeric.ts";
 import { drawUniform } from "../nodes/random.ts";
 import { castNode } from "../nodes/scalars.ts";
-import {
-  atan2Node,
-  gcdNode,
-  hypotNode,
-  logitNode,
-  nextafterNode,
-  polygammaNode,
-  signBit,
-  xlogyNode,
-} from "../nodes/special_nodes.ts";
+import { atan2Node, hypotNode, logitNode, signBit, xlogyNode } from "../nodes/special_nodes.ts";
 import type { ActivationTensor } from "./activation.ts";
 import { install, type Rows } from "./rows.ts";
 
@@ -64,12 +54,6 @@ export interface SpecialTensor extends ActivationTensor {
   logicalXor(x: Operand): this;
   /** 0 below 0, 1 above, and x at 0; of NaN 0. The gradient is 0. */
   heaviside(x: Operand): this;
-  /** The greatest common divisor. @throws {DTypeError} for floats and bools */
-  gcd(x: Operand): this;
-  /** The least common multiple, at least 0 where it does not wrap. @throws {DTypeError} for floats and bools */
-  lcm(x: Operand): this;
-  /** The next number after this in the direction of x; not of fp8. The gradient is 0. @throws {DTypeError} for integers */
-  nextafter(x: Operand): this;
 }
 
 /** What takes another operand. */
@@ -89,16 +73,6 @@ export const BINARY_SPECIAL: Rows<(a: UOp, b: UOp) => UOp> = {
     const c = (v: number) => constant(v, d), step = a.eq(c(0)).where(b, c(0).lt(a).where(c(1), c(0)));
     return flat(step, [a, b]);
   },
-  gcd: (a, b) => gcdNode(integer("gcd", a), b),
-  lcm: (a, b) => {
-    const d = integer("lcm", a).dtype, zero = constant(0, d), divisor = gcdNode(a, b);
-    const product = intDivide(a, divisor.eq(zero).where(constant(1, d), divisor), "trunc").mul(b);
-    return d.isUnsigned ? product : product.lt(zero).where(negNode(product), product);
-  },
-  nextafter: (a, b) => {
-    if (a.dtype.isFloat && a.dtype.bits >= 16) return nextafterNode(a, b);
-    throw new DTypeError("nextafter of dtype", { dtypes: [a.dtype], reason: "it takes floats of 16 bits or more" });
-  },
 };
 
 /** The largest numbers of floats. */
@@ -112,7 +86,7 @@ const LARGEST: Readonly<Record<string, number>> = {
 };
 
 /** A function of floats: integers as the default float, small ones computed in float32. */
-function ofPairs(f: (a: UOp, b: UOp) => UOp): (a: UOp, b: UOp) => UOp {
+export function ofPairs(f: (a: UOp, b: UOp) => UOp): (a: UOp, b: UOp) => UOp {
   return (a, b) => {
     const d = floatOf(a.dtype), wide = d.bits < 32 ? dtypes.float32 : d;
     return f(castNode(a, wide), castNode(b, wide)).cast(d);
@@ -121,11 +95,6 @@ function ofPairs(f: (a: UOp, b: UOp) => UOp): (a: UOp, b: UOp) => UOp {
 
 function truth(x: UOp): UOp {
   return castNode(x, dtypes.bool);
-}
-
-function integer(action: string, x: UOp): UOp {
-  if (x.dtype.isInt) return x;
-  throw new DTypeError(`${action} of dtype`, { dtypes: [x.dtype], reason: "only integers have divisors" });
 }
 
 /** Tensors with functions of several operands. */
@@ -184,12 +153,6 @@ export abstract class SpecialTensor extends TensorBase {
     if (eps !== undefined) checkNumber("logit", "eps", eps);
     const x = eps === undefined ? this : this.clamp(eps, 1 - eps);
     return x.floating(logitNode);
-  }
-
-  /** The nth derivative of `digamma`: infinite at 0 and at negative integers. @throws {ArgumentError} unless n is 0 to 170 */
-  polygamma(n: number): this {
-    checkCount("polygamma", "n", n, 0, 170); // n! is finite
-    return this.floating((x) => polygammaNode(n, x));
   }
 
   /** this to the power x, in float64. */

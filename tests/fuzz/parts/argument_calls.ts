@@ -11,6 +11,7 @@ import { MeshShape } from "../../../src/uop/core/sharding.ts";
 import { ACTIVATIONS, PARAMETRIC } from "../../../src/tensor/ops/activation.ts";
 import { BINARY, type BinaryRow, CASTS, UNARY } from "../../../src/tensor/ops/elementwise.ts";
 import { FUNCTIONS } from "../../../src/tensor/ops/functions.ts";
+import { HIGHER_FUNCTIONS } from "../../../src/tensor/ops/higher_functions.ts";
 import { REDUCTIONS } from "../../../src/tensor/ops/reduce.ts";
 import { KIT_STATICS } from "./argument_calls_kit.ts";
 import { OPS, STATIC_OPS } from "./argument_calls_ops.ts";
@@ -88,7 +89,7 @@ function same(call: MakeCall, names: string): Record<string, MakeCall> {
 
 /** Members of tensors. */
 export const METHODS: Readonly<Record<string, MakeCall>> = {
-  ...same(none, Object.keys({ ...FUNCTIONS, ...ACTIVATIONS, ...CASTS, ...UNARY }).join(" ")),
+  ...same(none, Object.keys({ ...FUNCTIONS, ...HIGHER_FUNCTIONS, ...ACTIVATIONS, ...CASTS, ...UNARY }).join(" ")),
   ...same(
     none,
     "isComplex isreal real conj angle sgn isnan isfinite relu relu6 numel nbytes elementSize isFloatingPoint toString contiguous contiguousBackward detach " +

@@ -1,5 +1,6 @@
 /** More of argument_calls.ts: a valid call of what stands beside tinygrad's ops. */
 import { Tensor } from "../../../mod.ts";
+import { BINARY_HIGHER } from "../../../src/tensor/ops/higher_functions.ts";
 import { BINARY_SPECIAL } from "../../../src/tensor/ops/special.ts";
 import { f32, i32, type MakeCall, matrix, ofMade, on } from "./argument_makers.ts";
 import {
@@ -35,7 +36,7 @@ const pair = ofMade(() => i32([4, 6]), () => [operand(2)]);
 
 /** Members of tensors. */
 export const OPS: Readonly<Record<string, MakeCall>> = {
-  ...Object.fromEntries(Object.keys(BINARY_SPECIAL).map((name) => [name, on(operand(2))])),
+  ...Object.fromEntries(Object.keys({ ...BINARY_SPECIAL, ...BINARY_HIGHER }).map((name) => [name, on(operand(2))])),
   gcd: pair,
   lcm: pair,
   floatPower: on(operand(2)),

@@ -7,6 +7,7 @@ import type { DType } from "../../../src/dtype/dtype.ts";
 import { ACTIVATIONS } from "../../../src/tensor/ops/activation.ts";
 import { CASTS } from "../../../src/tensor/ops/elementwise.ts";
 import { FUNCTIONS } from "../../../src/tensor/ops/functions.ts";
+import { HIGHER_FUNCTIONS } from "../../../src/tensor/ops/higher_functions.ts";
 import type { UnaryRow } from "../../../src/tensor/ops/rows.ts";
 import type { Random } from "../../support/random.ts";
 
@@ -89,7 +90,9 @@ function within([least, greatest]: UnaryRow["domain"] & object = [-Infinity, Inf
 /** Functions of one float: those of the rows, and others; what is done before, and what they may be given. */
 const UNARY: Readonly<Record<string, readonly [before?: string, ...given: string[]]>> = {
   ...Object.fromEntries(
-    Object.entries({ ...FUNCTIONS, ...ACTIVATIONS }).map(([name, { domain }]) => [name, [within(domain)]]),
+    Object.entries({ ...FUNCTIONS, ...HIGHER_FUNCTIONS, ...ACTIVATIONS }).map((
+      [name, { domain }],
+    ) => [name, [within(domain)]]),
   ),
   celu: ["", "", "0.5", "2"],
   clamp: ["", "-1, 1", "null, 0.5", "0", "-2, 3"],

@@ -24,7 +24,7 @@ import { foldKeys } from "../nodes/segments.ts";
 import { gatherNode, indexNode } from "../nodes/select.ts";
 import { padLast, type Pairs, pool } from "../nodes/windows.ts";
 import type { ElementwiseTensor } from "../ops/elementwise.ts";
-import { sumLast } from "./linalg.ts";
+import { sumLast } from "../math/linalg.ts";
 import { winograd } from "./winograd.ts";
 
 /** One number for all spatial axes, or one an axis. */

@@ -14,7 +14,7 @@ import { type UOp, uop } from "../../uop/core/uop.ts";
 import { catNodes, type Pair } from "../nodes/movement_nodes.ts";
 import { floatConst } from "../nodes/numeric.ts";
 import { pool } from "../nodes/windows.ts";
-import { sumLast } from "./linalg.ts";
+import { sumLast } from "../math/linalg.ts";
 
 /** Elements of a tile of the result along an axis, and of the input. */
 const OUT = 4, IN = OUT + 2;

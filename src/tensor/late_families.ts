@@ -1,0 +1,30 @@
+/**
+ * Families of methods that few programs begin with: linear algebra, spectra, order statistics, higher functions,
+ * resampling, kernels of the user's own. `mod.ts` adds them at once;
+ * the light entry of the package loads them with the engine (src/device/parts.ts).
+ *
+ * @module
+ */
+import type { Family } from "./families.ts";
+import { CustomTensor } from "./custom_kernel.ts";
+import { HistogramTensor } from "./index/histograms.ts";
+import { QuantileTensor } from "./index/quantiles.ts";
+import { DecompositionTensor } from "./math/decompositions.ts";
+import { FourierTensor } from "./math/fourier.ts";
+import { ResampleTensor } from "./images/resample.ts";
+import { SpectrogramTensor } from "./math/spectrogram.ts";
+import { SystemTensor } from "./math/systems.ts";
+import { HigherTensor } from "./ops/higher_functions.ts";
+
+/** What a tensor can compute beside families.ts, with methods of other names. */
+export const LATE_FAMILIES: readonly Family[] = [
+  CustomTensor,
+  DecompositionTensor,
+  FourierTensor,
+  HigherTensor,
+  HistogramTensor,
+  QuantileTensor,
+  ResampleTensor,
+  SpectrogramTensor,
+  SystemTensor,
+];
