@@ -4,7 +4,7 @@ import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { Device, init } from "../../src/device/api.ts";
 import * as errors from "../../src/helpers/errors.ts";
 import { checkInteger, checkOptions } from "../../src/helpers/options.ts";
-import { Tensor } from "../../mod.ts";
+import { Tensor } from "../../src/tensor/tensor.ts";
 
 const { ArgumentError, DeviceError, DTypeError, IndexError, ShapeError } = errors;
 
