@@ -291,9 +291,13 @@ function modesNow(): Modes {
   };
 }
 
-/** Whether the user's line is recorded with each operation: TRACEMETA, DEBUG >= 2 or DEBUG_MEMORY, or where spans are heard. */
+/**
+ * Whether the user's line is recorded with each operation: TRACEMETA, DEBUG >= 2 or DEBUG_MEMORY, or where who hears spans
+ * wants it. Who is told so takes a stack: they are counted.
+ */
 export function wantsLines(): boolean {
-  return spans.listener !== undefined || currentModes().lines;
+  if (spans.listener !== undefined && spans.wantsLines) return ++spans.lines > 0;
+  return currentModes().lines;
 }
 
 /** Whether the user's line is recorded with memory: as {@linkcode wantsLines}, but nobody who hears spans asks for it. */

@@ -57,10 +57,16 @@ export interface SpanListener {
    * each is told as a span.
    */
   launches?(items: readonly unknown[], startMs: number, ends: Float64Array): void;
+  /** False where it wants no lines of the user's with operations, for now: each costs a stack. {@linkcode tellLines} says so. */
+  lines?: boolean;
 }
 
-/** Who listens now, if anybody does. */
-export const spans: { listener: SpanListener | undefined } = { listener: undefined };
+/** Who listens now, if anybody does; whether that wants lines of the user's, and how often one was asked for. */
+export const spans: { listener: SpanListener | undefined; wantsLines: boolean; lines: number } = {
+  listener: undefined,
+  wantsLines: true,
+  lines: 0,
+};
 
 /** Calls `fn` while `listener` hears spans, beside who heard them before. */
 export function listening<T>(listener: SpanListener, fn: () => T): T {
@@ -87,6 +93,12 @@ const listeners: SpanListener[] = [];
 
 function update(): void {
   spans.listener = listeners.length <= 1 ? listeners[0] : together([...listeners]);
+  tellLines();
+}
+
+/** To be called when a listener wants lines that it did not want, or no longer. */
+export function tellLines(): void {
+  spans.wantsLines = listeners.length === 0 || listeners.some((l) => l.lines !== false);
 }
 
 /** Several listeners as one; launches are told at once where all of them hear them so. */

@@ -8,7 +8,7 @@
 import { getDevice, openDevices } from "../device/device.ts";
 import type { ThreadCounts, ThreadTimes } from "../device/program.ts";
 import type { CompiledKernel, ExecItem } from "../engine/front/runners.ts";
-import { listen, type Span, type SpanKind, type SpanListener } from "../helpers/spans.ts";
+import { listen, type Span, type SpanKind, type SpanListener, spans, tellLines } from "../helpers/spans.ts";
 import { lineText } from "../helpers/stack.ts";
 import type { LinearProgram } from "../renderer/renderer.ts";
 import type { Work } from "../uop/core/recording.ts";
@@ -79,6 +79,11 @@ export function isWork(kind: SpanKind): boolean {
 
 /** Spans that are kept; of a longer program the beginning. */
 const MAX_SPANS = 1_000_000;
+/**
+ * Milliseconds that the user's line of an operation takes, about; so many in all, and from there on this part of the time,
+ * go into lines: programs of many small operations have them now and then.
+ */
+const LINE_MS = 0.01, LINES_MS = 20, LINES_PART = 0.01;
 /** Numbers of a piece of the log. */
 const PIECE = 1 << 15;
 
@@ -136,7 +141,11 @@ export class Profiler {
   private readonly lists: (readonly number[])[] = [];
   /** Of steps that run again and again. */
   private readonly listOf = new WeakMap<readonly unknown[], number>();
+  private readonly listener: SpanListener;
   private readonly stopListening: () => void;
+  /** Lines that had been asked for when it began, and when it was last told how many there are. */
+  private readonly linesBefore = spans.lines;
+  private linesSeen = -1;
   private readonly startMs: number = performance.now();
   private opened = openDevices();
   /** Bytes that were in use last, by the text of the device. */
@@ -152,7 +161,7 @@ export class Profiler {
 
   /** Begins to listen. @param counts whether counters of the processor are read, too */
   constructor(private readonly counts: boolean = false) {
-    const listener: SpanListener = (span) => this.hear(span);
+    const listener: SpanListener = this.listener = (span) => this.hear(span);
     listener.launches = (items, startMs, ends) => this.hearLaunches(items as readonly ExecItem[], startMs, ends);
     for (const { name } of this.opened) this.threadsOf(name);
     this.stopListening = listen(listener);
@@ -202,11 +211,24 @@ export class Profiler {
     if (rows !== undefined) piece.set(rows, at);
   }
 
+  /** Wants lines as long as they do not take too much of the time. */
+  private weighLines(now: number): void {
+    const { listener, linesBefore, startMs } = this, isWanted = listener.lines !== false;
+    if (isWanted && spans.lines === this.linesSeen) return;
+    this.linesSeen = spans.lines;
+    const spent = (spans.lines - linesBefore) * LINE_MS, left = LINES_MS + LINES_PART * (now - startMs) - spent;
+    // some hundred operations in a row, so that all of a step have theirs
+    if (isWanted ? left > 0 : left < 2) return;
+    listener.lines = !isWanted;
+    tellLines();
+  }
+
   private hear({ kind, name, startMs, endMs, device, deviceMs, isQueued, later, subject }: Span): void {
     if (this.count >= MAX_SPANS) return void this.dropped++;
     this.count++;
     const isLaunch = kind === "launch", { texts } = this;
     let flow = 0;
+    if (!isLaunch) this.weighLines(endMs);
     if (kind === "compile") this.threadsOf(device!); // before the first of its kernels runs
     if (kind === "compile" || kind === "copy") this.opened = openDevices();
     if (kind === "schedule" && subject !== undefined) this.flowOf.set(subject as object, flow = ++this.flows);
@@ -252,7 +274,7 @@ export class Profiler {
       const { line } = item, { name, flops, bytes } = linear, text = line === undefined ? undefined : lineText(line);
       at = this.kernels.push({ name, device, launches: 0, timeMs: 0, flops, bytes, line: text }) - 1;
       this.kernelOf.set(linear, at);
-    }
+    } else if (item.site !== undefined) this.kernels[at].line ??= lineText(item.site);
     return at;
   }
 

@@ -3,7 +3,7 @@ import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { ArgumentError, Device, jit, Tensor } from "../../mod.ts";
 import { Profile, profile } from "../../src/story/profile.ts";
 import { Profiler } from "../../src/story/profiler.ts";
-import { spans } from "../../src/helpers/spans.ts";
+import { listen, spans, tellLines } from "../../src/helpers/spans.ts";
 import { runDeno } from "../system/subprocess.ts";
 
 const devices = Device.list().filter((d) => d.available && ["CLANG", "WASM", "JS"].includes(d.name)).map((d) => d.name);
@@ -176,6 +176,51 @@ Deno.test("profile: copies, compiling and captures are told", async () => {
   });
   assert(p.devices.some((d) => d.copies > 0));
   for (const kind of ["trace", "schedule", "lower", "compile", "pass"] as const) assert((p.host[kind] ?? 0) > 0, kind);
+});
+
+Deno.test("profile: lines of the user's are taken as long as they do not take too much of the time", () => {
+  const run = (n: number): number => {
+    const before = spans.lines;
+    for (let i = 0; i < n; i++) new Tensor([i], { device: "JS" }).add(0.25).realize();
+    return spans.lines - before;
+  };
+  assertEquals([run(50), spans.wantsLines], [0, true], "nobody listens");
+  const profiler = new Profiler();
+  try {
+    const first = run(200), all = first + run(20_000), each = first / 200;
+    assert(each >= 2, "each operation has its line");
+    assert(all < 20_200 * each / 2, `${all} lines`);
+    assertEquals(spans.wantsLines, false);
+    const stop = listen(() => {}), isWanted = spans.wantsLines, more = run(50);
+    stop();
+    assert(isWanted && more >= 100, "who listens beside it has them all");
+    assertEquals(spans.wantsLines, false);
+  } finally {
+    profiler.stop();
+  }
+  assertEquals(spans.wantsLines, true);
+  const { kernels } = profiler.collected();
+  assert(kernels.every((k) => k.launches > 0 && /^tests\/story\/profile_test\.ts:\d+:\d+$/.test(k.line ?? "")));
+});
+
+Deno.test("profile: a kernel that first ran without a line has that of a later launch", async () => {
+  const profiler = new Profiler(), step = (y: number) => new Tensor([1, 2, 3], { device: "JS" }).mul(y).realize();
+  try {
+    for (let i = 0; i < 1e5 && spans.wantsLines; i++) step(0.5);
+    step(0.7391);
+    const lines = profiler.collected().kernels.map((k) => k.line !== undefined);
+    assertEquals(lines, [true, false]);
+    for (let i = 0; i < 100 && !spans.wantsLines; i++) {
+      await new Promise((done) => setTimeout(done, 50));
+      step(0.5);
+    }
+    step(0.7391);
+  } finally {
+    profiler.stop();
+  }
+  const { kernels } = profiler.collected();
+  assertEquals(kernels[1].launches, 2);
+  assertMatch(kernels[1].line ?? "", /profile_test\.ts:\d+/);
 });
 
 Deno.test("profile: what throws ends it; what is no function is refused", async () => {
