@@ -14,7 +14,7 @@
  */
 
 /** Part of the cache key: raised whenever the text below changes meaning. */
-export const RUNTIME_ABI = 1;
+export const RUNTIME_ABI = 2;
 
 /** Words before the buffer addresses of a command. */
 export const COMMAND_HEADER = 5;
@@ -51,6 +51,7 @@ export const RUNTIME_SOURCE: string = `#define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 #if defined(__linux__) && defined(__has_include)
@@ -110,7 +111,9 @@ static double now_ms(void) {
 }
 
 /* What a thread did of a command: a row each, while somebody watches. Counters are -1 where there are none. */
-#define COUNTERS 4
+#define SOFT 3 /* counted by the system: page faults, turns that others took, milliseconds on a core */
+#define HARD 3 /* by the processor: cycles, instructions, cache misses */
+#define COUNTERS (SOFT + HARD)
 typedef struct { double command, thread, core, begin, end, counts[COUNTERS]; } row_t;
 static row_t *rows; /* set by who runs commands, before it publishes any */
 static int row_limit, rows_count;
@@ -119,48 +122,65 @@ static double rows_start;
 static int row_command;
 
 #ifdef HAS_COUNTERS
-static const struct { uint32_t type; uint64_t config; } counted[COUNTERS] = {
-    {PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS}, {PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES},
-    {PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS}, {PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_MISSES}};
-static __thread int counter_fds[COUNTERS]; /* 0 not tried, -1 refused */
+static const uint64_t counted[HARD] = {PERF_COUNT_HW_CPU_CYCLES, PERF_COUNT_HW_INSTRUCTIONS, PERF_COUNT_HW_CACHE_MISSES};
+static __thread int counter_fds[HARD]; /* 0 not tried, -1 refused */
 static int open_counter(int i, int group) {
   struct perf_event_attr a;
   memset(&a, 0, sizeof a);
   a.size = sizeof a;
-  a.type = counted[i].type;
-  a.config = counted[i].config;
+  a.type = PERF_TYPE_HARDWARE;
+  a.config = counted[i];
   a.exclude_kernel = a.exclude_hv = 1;
   a.read_format = PERF_FORMAT_GROUP;
   return (int)syscall(SYS_perf_event_open, &a, 0, -1, group, PERF_FLAG_FD_CLOEXEC);
 }
-static void read_counters(double *out) {
-  uint64_t values[1 + COUNTERS];
-  for (int i = 0; i < COUNTERS; i++) {
-    if (counter_fds[i] == 0) counter_fds[i] = i > 0 && counter_fds[0] < 0 ? -1 : open_counter(i, i > 0 ? counter_fds[0] : -1);
-    out[i] = -1;
+static void read_hard(double *out) {
+  uint64_t values[1 + HARD];
+  int leader = -1;
+  for (int i = 0; i < HARD; i++) {
+    if (counter_fds[i] == 0) counter_fds[i] = open_counter(i, leader);
+    if (leader < 0 && counter_fds[i] > 0) leader = counter_fds[i];
   }
-  if (counter_fds[0] < 0 || read(counter_fds[0], values, sizeof values) < (int)(2 * sizeof *values)) return;
-  for (int i = 0, k = 1; i < COUNTERS && k <= (int)values[0]; i++) if (counter_fds[i] >= 0) out[i] = (double)values[k++];
+  if (leader < 0 || read(leader, values, sizeof values) < (int)(2 * sizeof *values)) return;
+  for (int i = 0, k = 1; i < HARD && k <= (int)values[0]; i++) if (counter_fds[i] > 0) out[i] = (double)values[k++];
 }
 static void close_counters(void) {
-  for (int i = COUNTERS - 1; i >= 0; i--) {
+  for (int i = HARD - 1; i >= 0; i--) {
     if (counter_fds[i] > 0) close(counter_fds[i]);
     counter_fds[i] = 0;
   }
 }
 #else
-static void read_counters(double *out) { for (int i = 0; i < COUNTERS; i++) out[i] = -1; }
+static void read_hard(double *out) { (void)out; }
 static void close_counters(void) {}
 #endif
+static void read_counters(double *out) {
+  for (int i = 0; i < COUNTERS; i++) out[i] = -1;
+#ifdef RUSAGE_THREAD
+  struct rusage used;
+  if (getrusage(RUSAGE_THREAD, &used) == 0) {
+    out[0] = (double)(used.ru_minflt + used.ru_majflt);
+    out[1] = (double)(used.ru_nvcsw + used.ru_nivcsw);
+  }
+#endif
+#ifdef CLOCK_THREAD_CPUTIME_ID
+  struct timespec t;
+  if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) == 0) out[2] = t.tv_sec * 1e3 + t.tv_nsec / 1e6;
+#endif
+  read_hard(out + SOFT);
+}
 
-/* Which of page faults, cycles, instructions and cache misses can be counted, as bits; why the first of the others cannot. */
+/* Which of the counters of a row there are, as bits; why the first of those of the processor is not. */
 int dino_counters(char *error, int size) {
+  double counts[COUNTERS];
   int found = 0;
+  read_counters(counts);
+  for (int i = 0; i < SOFT; i++) if (counts[i] >= 0) found |= 1 << i;
 #ifdef HAS_COUNTERS
-  for (int i = 0; i < COUNTERS; i++) {
+  for (int i = 0; i < HARD; i++) {
     int fd = open_counter(i, -1);
     if (fd >= 0) {
-      found |= 1 << i;
+      found |= 1 << (SOFT + i);
       close(fd);
     } else if (error[0] == 0) snprintf(error, size, "%s", strerror(errno));
   }

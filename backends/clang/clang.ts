@@ -26,7 +26,7 @@ import { type CSource, CStyleRenderer, identifier } from "../../src/renderer/c/c
 import type { Capabilities, LinearProgram } from "../../src/renderer/renderer.ts";
 import { COMMAND_HEADER, RUNTIME_ABI, RUNTIME_SOURCE, RUNTIME_SYMBOLS } from "./c_runtime.ts";
 import { svdText } from "./svd_kernel.ts";
-import { ThreadRows } from "./thread_times.ts";
+import { ThreadRows, uncountedText } from "./thread_times.ts";
 import {
   anotherChance,
   compileError,
@@ -342,18 +342,10 @@ class Runner {
   }
 }
 
-/** Events in the order of the runtime's bits. */
-const COUNTED = ["page faults", "cycles", "instructions", "cache misses"];
-
 /** Which counters the system does not give, and why. */
 function uncounted(runtime: Runtime): string | undefined {
   const error = new Uint8Array(200), found = runtime.dino_counters(error, error.byteLength);
-  const missing = COUNTED.filter((_, i) => (found & 1 << i) === 0);
-  if (missing.length === 0) return undefined;
-  const why = new TextDecoder().decode(error.subarray(0, Math.max(0, error.indexOf(0))));
-  return `this system does not count ${missing.join(", ").replace(/, (?=[^,]*$)/, " and ")}: ${
-    /permi|denied/i.test(why) ? `${why}; /proc/sys/kernel/perf_event_paranoid of 2 or less allows it` : why
-  }`;
+  return uncountedText(found, new TextDecoder().decode(error.subarray(0, Math.max(0, error.indexOf(0)))));
 }
 
 class ClangDevice implements Device {

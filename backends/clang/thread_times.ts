@@ -4,10 +4,19 @@
  *
  * @module
  */
-import type { ThreadTime, ThreadTimes } from "../../src/device/program.ts";
+import type { ThreadCounts, ThreadTime, ThreadTimes } from "../../src/device/program.ts";
 
-/** Numbers of a row: launch, thread, core, begin, end, page faults, cycles, instructions, cache misses. */
-const WORDS = 9;
+/** What is counted, in the order of a row and of the runtime's bits, and what it is called. */
+const COUNTED: readonly (readonly [keyof ThreadCounts, string])[] = [
+  ["pageFaults", "page faults"],
+  ["contextSwitches", "context switches"],
+  ["cpuMs", "time on cores"],
+  ["cycles", "cycles"],
+  ["instructions", "instructions"],
+  ["cacheMisses", "cache misses"],
+];
+/** Numbers of a row: launch, thread, core, begin, end, and what is counted. */
+const WORDS = 5 + COUNTED.length;
 /** Rows that are kept of one list of launches. */
 const ROWS = 1 << 14;
 
@@ -52,11 +61,32 @@ export class ThreadRows implements ThreadTimes {
     const out: ThreadTime[] = [];
     for (let at = 0; at < rows.length; at += WORDS) {
       const [launch, thread, core, beginMs, endMs, ...counts] = rows.subarray(at, at + WORDS);
-      const [pageFaults, cycles, instructions, cacheMisses] = counts;
-      const known = Object.entries({ cycles, instructions, cacheMisses, pageFaults }).filter(([, n]) => n >= 0);
+      const known = COUNTED.map(([name], i) => [name, counts[i]] as const).filter(([, n]) => n >= 0);
       const isCounted = known.length > 0;
       out.push({ launch, thread, core, beginMs, endMs, counts: isCounted ? Object.fromEntries(known) : undefined });
     }
     return out;
   }
+}
+
+/** Why the system refuses counters of the processor, by what it says: what can be done, or what it means. */
+const REASONS: readonly (readonly [RegExp, string])[] = [
+  [/no such file|not supported/i, "it shows no counters of the processor, as most virtual machines do not"],
+  [/permission denied/i, "/proc/sys/kernel/perf_event_paranoid of 2 or less allows it"],
+  [/not permitted|not implemented/i, "a container may have to be given perf_event_open"],
+];
+
+/**
+ * What a system does not count, and why.
+ *
+ * @param found what it counts, a bit each
+ * @param why its own words for the first that it does not
+ */
+export function uncountedText(found: number, why: string): string | undefined {
+  const missing = COUNTED.filter((_, i) => (found & 1 << i) === 0).map(([, name]) => name);
+  if (missing.length === 0) return undefined;
+  const meaning = REASONS.find(([pattern]) => pattern.test(why))?.[1];
+  return `this system does not count ${missing.join(", ").replace(/, (?=[^,]*$)/, " and ")}: ${why}${
+    meaning === undefined ? "" : `; ${meaning}`
+  }`;
 }

@@ -98,6 +98,10 @@ export interface ThreadCounts {
   readonly cacheMisses?: number;
   /** Pages that were not there when they were first used. */
   readonly pageFaults?: number;
+  /** Turns on the core that others had meanwhile, or that it gave up. */
+  readonly contextSwitches?: number;
+  /** Milliseconds that it was on a core. */
+  readonly cpuMs?: number;
 }
 
 /** What a thread did of a launch. */

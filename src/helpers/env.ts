@@ -120,8 +120,8 @@ export const CONTEXT_VARS = {
    */
   PROFILE: { value: "" },
   /**
-   * 1 has PROFILE read cycles, instructions, cache misses and page faults of each thread of CLANG, where Linux allows
-   * it.
+   * 1 has PROFILE read page faults, context switches and time on cores of each thread of CLANG, and cycles, instructions
+   * and cache misses where Linux allows it.
    */
   PROFILE_COUNTERS: { value: 0 },
   /** Threads of the CPU devices, 0 for one a core. */

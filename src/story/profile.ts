@@ -223,16 +223,18 @@ function threadsIn(parts: readonly ThreadPart[]): ProfiledThread[] {
   }));
 }
 
-/** What counters say of a kernel: instructions per cycle, misses and faults. */
+/** What counters say of a kernel: instructions per cycle, misses, faults, and what others took. */
 function countsText({ counts, launches }: ProfiledKernel): string {
   if (counts === undefined) return "";
-  const { cycles, instructions, cacheMisses, pageFaults } = counts, parts: string[] = [];
+  const { cycles, instructions, cacheMisses, pageFaults, contextSwitches, cpuMs } = counts, parts: string[] = [];
   const each = (n: number): string => String(Number((n / launches).toPrecision(3)));
   if (cycles !== undefined && instructions !== undefined) {
     parts.push(`${(instructions / Math.max(1, cycles)).toFixed(2)} instructions a cycle`);
   }
   if (cacheMisses !== undefined) parts.push(`${each(cacheMisses)} cache misses`);
   if (pageFaults !== undefined && pageFaults > 0) parts.push(`${each(pageFaults)} page faults`);
+  if (contextSwitches !== undefined && contextSwitches > 0) parts.push(`${each(contextSwitches)} context switches`);
+  if (cpuMs !== undefined) parts.push(`${each(1000 * cpuMs)} µs on cores`);
   return parts.length === 0 ? "" : `  (${parts.join(", ")} a launch)`;
 }
 
@@ -261,8 +263,9 @@ function roofOf(name: string): { readonly gflops: number; readonly gbs: number }
 /**
  * Calls `fn`, and tells where its time went until what it returned is there and its devices have done what was queued:
  * kernels, devices, threads, the host, memory. What runs beside it is told, too. Kernels are launched one by one while it
- * listens, but on CLANG and WEBGPU. With `counters` the threads of CLANG count cycles, instructions, cache misses and page
- * faults of each kernel, as far as the system (Linux) allows it; the summary says what it does not.
+ * listens, but on CLANG and WEBGPU. With `counters` the threads of CLANG count page faults, context switches and time on
+ * cores of each kernel, and cycles, instructions and cache misses as far as the system (Linux) allows it; the summary says
+ * what it does not.
  *
  * ```ts
  * import { Tensor } from "../../mod.ts";

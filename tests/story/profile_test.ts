@@ -3,7 +3,7 @@ import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { ArgumentError, Device, jit, Tensor } from "../../mod.ts";
 import { Profile, profile } from "../../src/story/profile.ts";
 import { Profiler } from "../../src/story/profiler.ts";
-import { listen, spans, tellLines } from "../../src/helpers/spans.ts";
+import { listen, spans } from "../../src/helpers/spans.ts";
 import { runDeno } from "../system/subprocess.ts";
 
 const devices = Device.list().filter((d) => d.available && ["CLANG", "WASM", "JS"].includes(d.name)).map((d) => d.name);
@@ -113,6 +113,8 @@ Deno.test({
     for (const { counts = {} } of p.kernels) {
       const names = Object.entries({
         "page faults": counts.pageFaults,
+        "context switches": counts.contextSwitches,
+        "time on cores": counts.cpuMs,
         "cycles": counts.cycles,
         "instructions": counts.instructions,
         "cache misses": counts.cacheMisses,
@@ -120,6 +122,19 @@ Deno.test({
       for (const [name, n] of names) {
         assertEquals(n === undefined, missing?.includes(name) === true, `${name}: ${missing}`);
       }
+    }
+    // a thread is on a core at most as long as it works, and has the pages of new memory found for it when it writes them
+    for (const { counts, launches, timeMs } of p.kernels) {
+      if (counts?.cpuMs === undefined) continue;
+      assert(counts.cpuMs > 0 && counts.cpuMs <= timeMs * p.threads.length + 0.1 * launches, `${counts.cpuMs} ms`);
+    }
+    if (Deno.build.os === "linux") {
+      const { kernels: [{ counts }] } = await profile(
+        () => Tensor.arange(1 << 23, { device: "CLANG" }).mul(3).realize(),
+        { counters: true },
+      );
+      assert(counts!.pageFaults! > 8, `${counts!.pageFaults} page faults of 32 MB`);
+      assert(counts!.contextSwitches! >= 0 && counts!.cpuMs! > 0);
     }
     if (missing !== undefined) {
       assertMatch(missing, /^this system does not count [\w ,]+: \S/);
@@ -130,6 +145,26 @@ Deno.test({
     step(x);
     assertEquals(Device.get("CLANG").threadTimes!.take(), undefined, "nobody watches any more");
   },
+});
+
+Deno.test("profile: what counters of the processor say stands with the kernel", () => {
+  const kernel = { name: "r_4_4", device: "CLANG", launches: 0, timeMs: 0, flops: 8, bytes: 4, line: undefined };
+  const part = { kernel, thread: 0, core: 1, startMs: 0, endMs: 1 };
+  const counts = { cycles: 1000, instructions: 2500, cacheMisses: 7, pageFaults: 0, contextSwitches: 1, cpuMs: 0.5 };
+  const profile = new Profile(undefined, {
+    startMs: 0,
+    endMs: 2,
+    spans: [],
+    kernels: [{ ...kernel, launches: 2, timeMs: 2, counts }],
+    samples: new Map(),
+    parts: [{ ...part, counts }],
+    uncounted: undefined,
+    dropped: 0,
+  });
+  const said = "  (2.50 instructions a cycle, 3.5 cache misses, 0.5 context switches, 250 µs on cores a launch)";
+  assert(profile.summary().endsWith(said), profile.summary());
+  const trace = new TextDecoder("latin1").decode(profile.trace());
+  for (const name of Object.keys(counts)) assert(trace.includes(name), name);
 });
 
 Deno.test("profile: threads that cannot be told apart are said to be so", async () => {
