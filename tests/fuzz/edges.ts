@@ -11,6 +11,7 @@ import { parseArgs } from "@std/cli/parse-args";
 import { Device, nn, Tensor } from "../../mod.ts";
 import { CASTS } from "../../src/tensor/ops/elementwise.ts";
 import { partOf, runParts } from "../support/parts.ts";
+import { onDevice } from "../support/on_device.ts";
 
 /** A case: a call on its inputs, the values of the result, and the gradient of each input that it is asked for. */
 export interface EdgeCase {
@@ -387,18 +388,12 @@ export async function compareEdge(c: EdgeCase, result: EdgeResult, narrow: boole
 }
 
 /** Runs cases on a device, several in one schedule; gives what is wrong. */
-export async function runEdges(
+export function runEdges(
   chosen: readonly EdgeCase[],
   device: string,
   dtype: "float32" | "float64",
 ): Promise<string[]> {
-  const before = Device.default;
-  Device.default = device;
-  try {
-    return await runAll(chosen, device, dtype);
-  } finally {
-    Device.default = before;
-  }
+  return onDevice(device, () => runAll(chosen, device, dtype));
 }
 
 async function runAll(chosen: readonly EdgeCase[], device: string, dtype: "float32" | "float64"): Promise<string[]> {

@@ -26,6 +26,7 @@ import {
 import { type Part, partOf, runParts } from "../support/parts.ts";
 import { Random } from "../support/random.ts";
 import { compareTracked, evaluateTracked, type Tracked } from "./parts/tracked.ts";
+import { onDevice } from "../support/on_device.ts";
 
 /** Where and how a program runs. */
 export interface Mode {
@@ -63,19 +64,9 @@ export function modesOf(devices: readonly string[]): Mode[] {
   return devices.flatMap((device) => [{ device, noopt: true }, { device, noopt: false }]);
 }
 
-function on<T>(device: string, fn: () => T): T {
-  const before = Device.default;
-  Device.default = device;
-  try {
-    return fn();
-  } finally {
-    Device.default = before;
-  }
-}
-
 /** Builds the lines without realizing anything: host memory holds the leaves. */
 function build(lines: readonly Line[]): Names {
-  return on("JS", () => {
+  return onDevice("JS", () => {
     Tensor.manualSeed(1);
     return runLines(lines, false);
   });
@@ -95,7 +86,7 @@ const LACKS: Readonly<Record<string, string>> = { WEBGPU: "float64" };
 /** What a program computes in a mode, or the name of the error that refuses it, where it may deserve that. */
 async function run(program: Program, { device, noopt }: Mode): Promise<ArrayLike<number | bigint>[] | string> {
   try {
-    const outputs = on(device, () =>
+    const outputs = onDevice(device, () =>
       context({ NOOPT: noopt ? 1 : 0 }, () => {
         Tensor.manualSeed(1);
         const names = runLines(program.lines, true);
@@ -306,7 +297,7 @@ function opOf(seed: number, at: number): OpRow {
 /** One program of a seed. */
 export function programOf(seed: number, at: number): Program {
   const r = new Random(seed * 1000003 + at);
-  return on("JS", () => new ProgramMaker(r, { op: opOf(seed, at) }).make(r.int(3, 12)));
+  return onDevice("JS", () => new ProgramMaker(r, { op: opOf(seed, at) }).make(r.int(3, 12)));
 }
 
 /** What is wrong with the gradient of the op of a program in float64, by differences. */

@@ -8,6 +8,7 @@
 import { parseArgs } from "@std/cli/parse-args";
 import { Device, Tensor } from "../../mod.ts";
 import { Random } from "../support/random.ts";
+import { onDevice } from "../support/on_device.ts";
 
 /** A tensor, the text that makes it, and what it should be at a position. */
 interface Value {
@@ -275,9 +276,8 @@ function reads(v: Value, r: Random): { text: string; tensor: Tensor; at: readonl
 
 /** Runs `count` programs on a device: the texts of those that are wrong, with what they gave. */
 export async function fuzzSizes(count: number, seed: number, device: string): Promise<string[]> {
-  const wrong: string[] = [], before = Device.default;
-  Device.default = device;
-  try {
+  const wrong: string[] = [];
+  await onDevice(device, async () => {
     for (let k = 0; k < count; k++) {
       const r = new Random(seed * 100_003 + k), names = Object.keys(STEPS);
       let v = leaf(r);
@@ -293,9 +293,7 @@ export async function fuzzSizes(count: number, seed: number, device: string): Pr
         if (got !== want.join(", ")) wrong.push(`${read.text}\n  expected ${want.join(", ")}\n  got      ${got}`);
       }
     }
-  } finally {
-    Device.default = before;
-  }
+  });
   return wrong;
 }
 

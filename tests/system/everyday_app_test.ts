@@ -19,20 +19,9 @@ import {
   Tensor,
   Variable,
 } from "../../mod.ts";
+import { programs } from "./everyday.ts";
 
-const before = Device.default;
-
-function program(name: string, run: () => void | Promise<void>): void {
-  Deno.test(`everyday apps: ${name}`, async () => {
-    Device.default = "WASM";
-    Tensor.manualSeed(2);
-    try {
-      await run();
-    } finally {
-      Device.default = before;
-    }
-  });
-}
+const program = programs("everyday apps", 2);
 
 program("a server: a captured model, requests beside each other, JSON in and out", async () => {
   const model = new nn.Linear(3, 2), predict = jit((x: Tensor) => model.call(x).softmax(-1));

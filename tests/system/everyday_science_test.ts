@@ -3,21 +3,10 @@
  * cast or a way around, against what is known of their answers.
  */
 import { assert, assertClose, assertEquals } from "@std/assert";
-import { Device, fft, grad, hessian, jacobian, jit, jvp, nn, scan, state, Tensor, vmap } from "../../mod.ts";
+import { fft, grad, hessian, jacobian, jit, jvp, nn, scan, state, Tensor, vmap } from "../../mod.ts";
+import { programs } from "./everyday.ts";
 
-const before = Device.default;
-
-function program(name: string, run: () => void | Promise<void>): void {
-  Deno.test(`everyday science: ${name}`, async () => {
-    Device.default = "WASM";
-    Tensor.manualSeed(5);
-    try {
-      await run();
-    } finally {
-      Device.default = before;
-    }
-  });
-}
+const program = programs("everyday science", 5);
 
 program("least squares: a parabola through noise", async () => {
   const x = Tensor.linspace(-1, 1, 50), A = Tensor.stack([x.square(), x, Tensor.ones([50])], 1);

@@ -3,21 +3,10 @@
  * they learn is right, and `deno check` takes them as they stand.
  */
 import { assert, assertClose, assertEquals } from "@std/assert";
-import { autocast, Device, grad, jit, nn, state, Tensor } from "../../mod.ts";
+import { autocast, grad, jit, nn, state, Tensor } from "../../mod.ts";
+import { programs } from "./everyday.ts";
 
-const before = Device.default;
-
-function program(name: string, run: () => void | Promise<void>): void {
-  Deno.test(`everyday training: ${name}`, async () => {
-    Device.default = "WASM";
-    Tensor.manualSeed(7);
-    try {
-      await run();
-    } finally {
-      Device.default = before;
-    }
-  });
-}
+const program = programs("everyday training", 7);
 
 /** A block of a decoder. */
 class Block {

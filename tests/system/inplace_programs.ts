@@ -1,6 +1,7 @@
 /** What the two files of programs that write in place share: their numbers, how they run, and what PyTorch computes. */
 import { assertClose, assertEquals } from "@std/assert";
-import { Device, jit, Tensor } from "../../mod.ts";
+import { jit, Tensor } from "../../mod.ts";
+import { onDevice } from "../support/on_device.ts";
 
 /** A function as it is, or under jit. */
 export type Under = <A extends unknown[], R>(f: (...args: A) => R) => (...args: A) => R;
@@ -33,19 +34,15 @@ export async function numbersOf(...given: (Tensor | number | readonly (Tensor | 
 
 /** Tests that programs end with what PyTorch computes, as they are and under jit, on each device. */
 export function testPrograms(programs: Programs): void {
-  const before = Device.default;
   for (const device of ["JS", "WASM"]) {
     for (const [how, under] of [["", (f) => f], [", under jit", jit]] as readonly [string, Under][]) {
       for (const [name, program] of Object.entries(programs)) {
         Deno.test(`programs in place ${device}: ${name}${how}`, async () => {
-          Device.default = device;
-          try {
+          await onDevice(device, async () => {
             const got = await program(under), want = WANT[name.split(",")[0]];
             assertEquals(got.length, want.length);
             assertClose(got, want, 1e-4);
-          } finally {
-            Device.default = before;
-          }
+          });
         });
       }
     }

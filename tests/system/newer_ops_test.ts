@@ -5,7 +5,6 @@
  */
 import { assert, assertClose, assertEquals, assertThrows } from "@std/assert";
 import {
-  Device,
   type DTypeLike,
   fft,
   grad,
@@ -18,6 +17,7 @@ import {
   whileLoop,
   windows,
 } from "../../mod.ts";
+import { onDevice } from "../support/on_device.ts";
 
 interface Expected {
   readonly shape: readonly number[];
@@ -26,7 +26,7 @@ interface Expected {
 const WANTED: Readonly<Record<string, Expected>> = JSON.parse(
   Deno.readTextFileSync(new URL("../fixtures/programs/newer_ops.json", import.meta.url)),
 );
-const before = Device.default, seen = new Set<string>();
+const seen = new Set<string>();
 
 /** The numbers that both sides begin with: element i of [0, 997), by a polynomial. */
 function raw(shape: readonly number[], seed: number): number[] {
@@ -46,8 +46,7 @@ type Slope = (name: string, fn: (...xs: Tensor[]) => Tensor | readonly Tensor[],
 /** A program names what it computes; all of it is compared with what PyTorch computed, in shape and value. */
 function program(name: string, run: (put: Put, slope: Slope) => void | Promise<void>): void {
   Deno.test(`newer ops: ${name}`, async () => {
-    Device.default = "JS";
-    try {
+    await onDevice("JS", async () => {
       const found: [string, Tensor][] = [];
       const put: Put = (name, x) => {
         found.push([name, x]);
@@ -72,9 +71,7 @@ function program(name: string, run: (put: Put, slope: Slope) => void | Promise<v
         if (bad >= 0) wrong.push(`${name}: element ${bad} is ${got[bad]}, not ${want.values[bad]} of ${size}`);
       }
       assertEquals(wrong, []);
-    } finally {
-      Device.default = before;
-    }
+    });
   });
 }
 

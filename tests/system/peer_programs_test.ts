@@ -4,9 +4,8 @@
  * and WASM, as it is and under jit, where batches of several sizes capture several times.
  */
 import { assertClose, assertEquals } from "@std/assert";
-import { Device, jit, nn, Tensor } from "../../mod.ts";
-
-const before = Device.default; // devices open outside of tests
+import { jit, nn, Tensor } from "../../mod.ts";
+import { onDevice } from "../support/on_device.ts";
 
 type Under = <A extends unknown[], R>(f: (...args: A) => R) => (...args: A) => R;
 
@@ -14,12 +13,7 @@ function each(name: string, program: (under: Under) => Promise<void>): void {
   for (const device of ["JS", "WASM"]) {
     for (const [how, under] of [["", (f) => f], [", under jit", jit]] as readonly [string, Under][]) {
       Deno.test(`peer programs ${device}: ${name}${how}`, async () => {
-        Device.default = device;
-        try {
-          await program(under);
-        } finally {
-          Device.default = before;
-        }
+        await onDevice(device, () => program(under));
       });
     }
   }

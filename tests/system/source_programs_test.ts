@@ -6,7 +6,6 @@ import { assert, assertAlmostEquals, assertClose, assertEquals, assertMatch, ass
 import {
   BufferCopy,
   CompiledKernel,
-  Device,
   GlobalCounters,
   nn,
   schedule,
@@ -19,6 +18,7 @@ import {
 import { Ops } from "../../src/uop/core/ops.ts";
 import { toposort, type UOp } from "../../src/uop/core/uop.ts";
 import { devicesHere } from "../fixtures/devices.ts";
+import { onDevice } from "../support/on_device.ts";
 
 const devices = await devicesHere("WEBGPU", "CUDA");
 
@@ -26,13 +26,7 @@ const devices = await devicesHere("WEBGPU", "CUDA");
 function each(name: string, fn: (device: string) => void | Promise<void>, on: readonly string[] = devices): void {
   for (const device of on) {
     Deno.test(`source programs ${device}: ${name}`, async () => {
-      const before = Device.default;
-      Device.default = device;
-      try {
-        await fn(device);
-      } finally {
-        Device.default = before;
-      }
+      await onDevice(device, () => fn(device));
     });
   }
 }

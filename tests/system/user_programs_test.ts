@@ -3,19 +3,13 @@
  * docs/: each on JS and WASM, with what plain arithmetic gives. `source_programs_test.ts` has those of the documents.
  */
 import { assertClose, assertEquals } from "@std/assert";
-import { Device, grad, jit, nn, scope, state, Tensor, valueAndGrad, Variable, vmap } from "../../mod.ts";
-
-const before = Device.default; // devices open outside of tests
+import { grad, jit, nn, scope, state, Tensor, valueAndGrad, Variable, vmap } from "../../mod.ts";
+import { onDevice } from "../support/on_device.ts";
 
 function each(name: string, program: () => void | Promise<void>): void {
   for (const device of ["JS", "WASM"]) {
     Deno.test(`user programs ${device}: ${name}`, async () => {
-      Device.default = device;
-      try {
-        await program();
-      } finally {
-        Device.default = before;
-      }
+      await onDevice(device, program);
     });
   }
 }

@@ -1,19 +1,14 @@
 /** A clone is what was there when it was made, whatever is written later. */
 import { assertEquals } from "@std/assert";
-import { Device, jit, nn, Tensor } from "../../mod.ts";
+import { jit, nn, Tensor } from "../../mod.ts";
+import { onDevice } from "../support/on_device.ts";
 
 const real = (x: number[], requiresGrad = false): Tensor => new Tensor(x, { dtype: "float32", requiresGrad }).realize();
 for (const device of ["JS", "WASM"]) {
-  const before = Device.default,
-    test = (name: string, fn: () => Promise<void>): void =>
-      Deno.test(`clone ${device}: ${name}`, async () => {
-        Device.default = device;
-        try {
-          await fn();
-        } finally {
-          Device.default = before;
-        }
-      });
+  const test = (name: string, fn: () => Promise<void>): void =>
+    Deno.test(`clone ${device}: ${name}`, async () => {
+      await onDevice(device, fn);
+    });
 
   test("a swap by three lines", async () => {
     const a = real([1, 2]), b = real([3, 4]);

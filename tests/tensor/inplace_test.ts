@@ -4,6 +4,7 @@ import { ArgumentError, Device, nn, StaleReadError, Tensor, Variable } from "../
 import { scheduleNodes } from "../../src/schedule/schedule.ts";
 import { internals } from "../../src/tensor/handle/base.ts";
 import type { NestedValues } from "../../src/tensor/nodes/host.ts";
+import { onDevice } from "../support/on_device.ts";
 
 const devices: string[] = [];
 for (const name of ["JS", "WASM", "CLANG", "WEBGPU"]) {
@@ -265,15 +266,11 @@ const PROGRAMS: [name: string, run: () => Tensor | Tensor[], want: NestedValues]
 for (const device of devices) {
   for (const [name, run, want] of PROGRAMS) {
     Deno.test(`in place ${device}: ${name}`, async () => {
-      const before = Device.default;
-      Device.default = device;
-      try {
+      await onDevice(device, async () => {
         const made = run();
         const got = Array.isArray(made) ? await Promise.all(made.map((t) => t.tolist())) : await made.tolist();
         assertEquals(got as NestedValues, want);
-      } finally {
-        Device.default = before;
-      }
+      });
     });
   }
 }

@@ -8,6 +8,7 @@ import { scheduleNodes } from "../../src/schedule/schedule.ts";
 import { context, Device, OutOfMemoryError, ShapeError, Tensor } from "../../mod.ts";
 import { openDevices } from "../fuzz/programs.ts";
 import { fuzzSizes } from "../fuzz/sizes.ts";
+import { onDevice } from "../support/on_device.ts";
 
 const devices = await openDevices();
 /** A tensor of positions. */
@@ -76,15 +77,8 @@ const READS: readonly (readonly [name: string, make: () => Tensor, want: unknown
 
 for (const device of devices) {
   for (const [name, make, want] of READS) {
-    Deno.test(`sizes ${device}: ${name} beyond 2^31`, async () => {
-      const before = Device.default;
-      Device.default = device;
-      try {
-        assertEquals(await make().tolist(), want);
-      } finally {
-        Device.default = before;
-      }
-    });
+    Deno.test(`sizes ${device}: ${name} beyond 2^31`, () =>
+      onDevice(device, async () => assertEquals(await make().tolist(), want)));
   }
   Deno.test(`sizes ${device}: random movement`, async () => {
     assertEquals(await fuzzSizes(device === "WEBGPU" ? 10 : 25, 11, device), []);

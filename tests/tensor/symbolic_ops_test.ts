@@ -1,9 +1,10 @@
 /** Operations along axes whose size is a variable: at each value what the number gives, eagerly, in one capture, backwards. */
 import { deepStrictEqual as assertEquals, match, ok, strictEqual, throws } from "node:assert/strict";
-import { ArgumentError, Device, grad, IndexError, jit, nn, ShapeError, Tensor, Variable } from "../../mod.ts";
+import { ArgumentError, grad, IndexError, jit, nn, ShapeError, Tensor, Variable } from "../../mod.ts";
 import { compileStats } from "../../src/engine/compile_cache.ts";
 import { devicesHere } from "../fixtures/devices.ts";
 import { difference, toleranceOf } from "../tolerance.ts";
+import { onDevice } from "../support/on_device.ts";
 
 type Size = number | Tensor;
 const MAX = 80, VALUES = [5, 3, 33, MAX], n = new Variable("n", 3, MAX);
@@ -223,16 +224,6 @@ async function same(name: string, got: Tensor[], want: Tensor[], backward = fals
   }
 }
 
-async function on(device: string, run: () => Promise<void>): Promise<void> {
-  const was = Device.default;
-  Device.default = device;
-  try {
-    await run();
-  } finally {
-    Device.default = was;
-  }
-}
-
 /** What numbers give, computed on JS once for all devices. */
 const wanted = new Map<string, Tensor[]>();
 
@@ -240,7 +231,7 @@ async function want(name: string, value: number): Promise<Tensor[]> {
   const key = `${name} at ${value}`, known = wanted.get(key);
   if (known !== undefined) return known;
   let made: Tensor[] = [];
-  await on("JS", () => {
+  await onDevice("JS", () => {
     const [all, ints] = rows();
     made = listOf(CASES[name](given(all, ints, value))).map((t) => t.realize());
     return Promise.resolve();
@@ -251,7 +242,7 @@ async function want(name: string, value: number): Promise<Tensor[]> {
 
 for (const device of (await devicesHere()).filter((d) => d !== "WEBGPU" && d !== "CUDA")) {
   Deno.test(`symbolic ops ${device}: what a number gives, in one capture`, async (t) => {
-    await on(device, async () => {
+    await onDevice(device, async () => {
       const [all, ints] = rows();
       for (const [name, f] of Object.entries(CASES)) {
         await t.step(name, async () => {
@@ -271,7 +262,7 @@ for (const device of (await devicesHere()).filter((d) => d !== "WEBGPU" && d !==
 }
 
 Deno.test("symbolic ops: nothing is compiled again for another value", async () => {
-  await on("JS", async () => {
+  await onDevice("JS", async () => {
     const [all, ints] = rows();
     for (const [name, f] of Object.entries(CASES)) {
       for (const value of [5, 6]) for (const t of listOf(f(given(all, ints, n.bind(value))))) await t.data();
@@ -283,7 +274,7 @@ Deno.test("symbolic ops: nothing is compiled again for another value", async () 
 });
 
 Deno.test("symbolic ops: gradients", async () => {
-  await on("WASM", async () => {
+  await onDevice("WASM", async () => {
     const [all, ints] = rows();
     for (const [name, f] of Object.entries(SMOOTH)) {
       const loss = (size: Size) => (all: Tensor) =>

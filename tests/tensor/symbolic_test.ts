@@ -1,23 +1,12 @@
 /** Sizes that are variables: every value gives what the number would, and one compilation serves all. */
 import { deepStrictEqual as assertEquals, match, ok, strictEqual, throws } from "node:assert/strict";
-import {
-  ArgumentError,
-  context,
-  Device,
-  dtypes,
-  grad,
-  IndexError,
-  jit,
-  nn,
-  ShapeError,
-  Tensor,
-  Variable,
-} from "../../mod.ts";
+import { ArgumentError, context, dtypes, grad, IndexError, jit, nn, ShapeError, Tensor, Variable } from "../../mod.ts";
 import { compileStats } from "../../src/engine/compile_cache.ts";
 import { devicesHere } from "../fixtures/devices.ts";
 import { evaluate } from "../reference.ts";
 import { registerSim } from "../fixtures/sim.ts";
 import { difference, toleranceOf } from "../tolerance.ts";
+import { onDevice } from "../support/on_device.ts";
 
 type Size = number | Tensor;
 const MAX = 24;
@@ -84,9 +73,8 @@ registerSim(); // a large GPU in JavaScript
 
 for (const device of await devicesHere()) {
   Deno.test(`symbolic ${device}: what a number gives, compiled once`, async (t) => {
-    const [x, y] = operands(device), was = Device.default;
-    Device.default = device;
-    try {
+    const [x, y] = operands(device);
+    await onDevice(device, async () => {
       for (const [name, f] of Object.entries(CASES)) {
         if (device === "WEBGPU" && !ON_WEBGPU.includes(name)) continue;
         await t.step(name, async () => {
@@ -102,9 +90,7 @@ for (const device of await devicesHere()) {
           strictEqual(lowered, 0);
         });
       }
-    } finally {
-      Device.default = was;
-    }
+    });
   });
 }
 
@@ -301,9 +287,7 @@ class Decoder {
 for (const device of ["WASM", "CLANG"]) {
   Deno.test(`symbolic ${device}: 256 decode steps are one graph, compiled once whatever the depth`, async () => {
     if (!(await devicesHere()).includes(device)) return;
-    const was = Device.default;
-    Device.default = device;
-    try {
+    await onDevice(device, async () => {
       Tensor.manualSeed(4);
       const pos = new Variable("pos", 0, 255), lowered: number[] = [];
       for (const depth of [1, 3]) {
@@ -332,9 +316,7 @@ for (const device of ["WASM", "CLANG"]) {
         lowered.push(after - start);
       }
       ok(lowered[1] <= lowered[0], `${lowered} kernels lowered`);
-    } finally {
-      Device.default = was;
-    }
+    });
   });
 }
 

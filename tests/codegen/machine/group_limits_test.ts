@@ -13,8 +13,9 @@ import { AxisKind } from "../../../src/uop/core/args.ts";
 import { opCarrier, reduce } from "../../../src/uop/core/carrier.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
 import { index, load, param, range, sink, store, type UOp } from "../../../src/uop/core/uop.ts";
-import { Device, DeviceError, Tensor } from "../../../mod.ts";
+import { DeviceError, Tensor } from "../../../mod.ts";
 import { SMALL_GRID } from "../../fixtures/sim.ts";
+import { onDevice } from "../../support/on_device.ts";
 
 const H200 = cudaCaps({ arch: "sm_90" });
 /** The devices of these tests by ordinal: an H200, and grids with less and less to share. */
@@ -27,7 +28,6 @@ const GRIDS: readonly Capabilities[] = [
   { ...H200, maxBuffers: 8, grid: { ...H200.grid!, ...SMALL_GRID } },
 ];
 
-const before = Device.default;
 const seen: LinearProgram[] = [];
 const backend: Backend = {
   name: "NULL",
@@ -68,8 +68,7 @@ const PROGRAMS: Record<string, (t: (shape: number[]) => Tensor) => Tensor[]> = {
 GRIDS.forEach((caps, ordinal) => {
   const device = ordinal === 0 ? "NULL" : `NULL:${ordinal}`, { sharedBytes } = caps.grid!;
   Deno.test(`limits: kernels for ${sharedBytes} bytes of shared memory, ${caps.maxBuffers} buffers`, () => {
-    Device.default = device;
-    try {
+    onDevice(device, () => {
       for (const [name, program] of Object.entries(PROGRAMS)) {
         for (const dtype of ["float16", "bfloat16", "float32"] as const) {
           seen.length = 0;
@@ -78,9 +77,7 @@ GRIDS.forEach((caps, ordinal) => {
           for (const p of seen) assertEquals(excessOf(p, caps), undefined, `${name} in ${dtype}: ${p.name} ${p.opts}`);
         }
       }
-    } finally {
-      Device.default = before;
-    }
+    });
   });
 });
 

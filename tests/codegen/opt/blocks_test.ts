@@ -1,12 +1,13 @@
 /** Axes that end at variables: in blocks with lanes and a rest, at sizes around those of blocks. */
 import { match, ok, strictEqual, throws } from "node:assert/strict";
-import { ArgumentError, Device, schedule, Tensor, Variable } from "../../../mod.ts";
+import { ArgumentError, schedule, Tensor, Variable } from "../../../mod.ts";
 import { Kernel } from "../../../src/codegen/opt/kernel.ts";
 import { simplifyRanges } from "../../../src/codegen/ast/simplify.ts";
 import { CompiledKernel } from "../../../src/engine/front/runners.ts";
 import { devicesHere } from "../../fixtures/devices.ts";
 import { optimized } from "../../fixtures/optimized.ts";
 import { difference, toleranceOf } from "../../tolerance.ts";
+import { onDevice } from "../../support/on_device.ts";
 
 const MAX = 256, n = new Variable("n", 0, MAX);
 /** What `x` holds, `[6, MAX]`: sixty-fourths, whose sums are exact in any order. */
@@ -38,9 +39,7 @@ const CASES: Record<string, Case> = {
 
 for (const device of await devicesHere("JS", "WEBGPU", "CUDA")) {
   Deno.test(`blocks ${device}: sizes around those of blocks`, async (t) => {
-    const was = Device.default;
-    Device.default = device;
-    try {
+    await onDevice(device, async () => {
       const x = new Tensor(VALUES).reshape([6, MAX])
         .realize();
       for (const [name, f] of Object.entries(CASES)) {
@@ -57,9 +56,7 @@ for (const device of await devicesHere("JS", "WEBGPU", "CUDA")) {
           }
         });
       }
-    } finally {
-      Device.default = was;
-    }
+    });
   });
 }
 
@@ -71,17 +68,13 @@ function programs(t: Tensor): CompiledKernel[] {
 Deno.test(
   "blocks: reductions, rows and stores get lanes",
   optimized(() => {
-    const was = Device.default;
-    Device.default = "WASM";
-    try {
+    onDevice("WASM", () => {
       const x = Tensor.ones([6, MAX]).contiguous().realize();
       for (const name of ["sum of rows", "elementwise", "softmax", "matmul"]) {
         const { opts = "" } = programs(CASES[name](x, n.bind(9))).at(-1)!.program.linear;
         match(opts, /PADTO:\d+:16 .*VECTOR/, name);
       }
-    } finally {
-      Device.default = was;
-    }
+    });
   }),
 );
 

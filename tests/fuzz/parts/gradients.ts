@@ -4,12 +4,13 @@
  * sides differ there is a kink, where differences grow as the step shrinks a jump, and nothing is claimed; so where the
  * gradient is another one here than a little further. So the rules of gradients are tested by values alone.
  */
-import { Device, Tensor } from "../../../mod.ts";
+import { Tensor } from "../../../mod.ts";
 import { shapeOf } from "../../../src/uop/core/shape.ts";
 import { evaluate } from "../../reference.ts";
 import type { OpRow } from "./op_rows.ts";
 import { type Line, type Names, type Program, ProgramMaker, runLines } from "./program_maker.ts";
 import { Random } from "../../support/random.ts";
+import { onDevice } from "../../support/on_device.ts";
 
 /** What a comparison came to; undefined `why` and false `smooth` where there is nothing to compare. */
 export interface Difference {
@@ -33,15 +34,11 @@ export function gradientProgram(op: OpRow, seed: number): Program | undefined {
 
 /** The values of one name, by the reference. */
 function valuesOf(lines: readonly Line[], name: string): number[] {
-  const before = Device.default;
-  Device.default = "JS";
-  try {
+  return onDevice("JS", () => {
     Tensor.manualSeed(1);
     const names: Names = runLines(lines, false);
     return evaluate(names[name].uop).data.map(Number);
-  } finally {
-    Device.default = before;
-  }
+  });
 }
 
 /** Compares the gradient that ends a program with differences. */

@@ -13,6 +13,7 @@ import {
   Tensor,
   Variable,
 } from "../../../mod.ts";
+import { onDevice } from "../../support/on_device.ts";
 
 Device.default = "WASM";
 
@@ -371,14 +372,8 @@ const DEVICES = await devicesHere("WEBGPU", "CUDA");
 
 /** Runs a check on every device. */
 async function everywhere(check: () => Promise<void>): Promise<void> {
-  const before = Device.default;
   for (const name of DEVICES) {
-    Device.default = name;
-    try {
-      await check();
-    } finally {
-      Device.default = before;
-    }
+    await onDevice(name, check);
   }
 }
 
