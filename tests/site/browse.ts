@@ -5,7 +5,7 @@
  * @module
  */
 import { parseArgs } from "@std/cli/parse-args";
-import { DRIVER, findBrowser } from "../web/browser.ts";
+import { findLaunch } from "../web/browser.ts";
 import { makeSite, writeSite } from "./build.ts";
 
 /** What was seen. */
@@ -52,11 +52,6 @@ interface Page {
 interface Route {
   request(): { url(): string };
   fulfill(answer: { status: number; contentType: string; body: string }): Promise<void>;
-}
-interface Driver {
-  readonly chromium: {
-    launch(options: object): Promise<{ newPage(): Promise<Page>; close(): Promise<void> }>;
-  };
 }
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -119,13 +114,11 @@ async function visit(page: Page, folder: string, shots: string | undefined): Pro
 
 /** Builds and visits the site; text says why it could not. */
 async function browse(shots: string | undefined): Promise<Seen | string> {
-  const executablePath = await findBrowser();
-  if (executablePath === undefined) return "no browser";
+  const launch = await findLaunch<Page>();
+  if (typeof launch === "string") return launch;
   const folder = await Deno.makeTempDir({ prefix: "dinograd-site-" });
   try {
-    let driver: Driver;
     try {
-      driver = await import(DRIVER);
       await writeSite(folder, await makeSite());
     } catch (error) {
       const [line] = (error as Error).message.split("\n");
@@ -134,7 +127,7 @@ async function browse(shots: string | undefined): Promise<Seen | string> {
       }
       throw error;
     }
-    const browser = await driver.chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
+    const browser = await launch();
     try {
       return await visit(await browser.newPage(), folder, shots);
     } finally {

@@ -9,9 +9,9 @@ import type { Library, Outcome } from "./smoke.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
 /** Their names. */
-export const BROWSERS: readonly string[] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
+const BROWSERS: readonly string[] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
 /** What drives it. */
-export const DRIVER: string = "npm:playwright-core@1.56.1";
+const DRIVER = "npm:playwright-core@1.56.1";
 const HTML = "<!doctype html><title>dinograd</title>";
 const PATIENCE_MS = 180_000;
 
@@ -25,14 +25,11 @@ export interface Report {
   readonly outcomes: readonly Outcome[];
 }
 
-/** What is used of playwright-core. */
-interface Driver {
-  readonly chromium: {
-    launch(options: { executablePath: string; args: string[] }): Promise<Browser>;
-  };
-}
-interface Browser {
-  newPage(): Promise<Page>;
+/** What is used of a browser of playwright-core, and of its pages. */
+export interface Browser<P> {
+  /** A page of its own. */
+  newPage(options?: object): Promise<P>;
+  /** Ends it. */
   close(): Promise<void>;
 }
 interface Page {
@@ -48,7 +45,7 @@ interface Route {
 }
 
 /** Path of the browser; undefined where there is none. */
-export async function findBrowser(): Promise<string | undefined> {
+async function findBrowser(): Promise<string | undefined> {
   const named = Deno.env.get("CHROMIUM");
   for (const name of named ? [named] : BROWSERS) {
     try {
@@ -106,7 +103,7 @@ const STRICT = "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'";
 type Files = Readonly<Record<string, string | Buffer>>;
 
 /** How a browser is started: as any user, with WebGPU by its processor. */
-export const BROWSER_ARGS: readonly string[] = [
+const BROWSER_ARGS: readonly string[] = [
   "--no-sandbox",
   "--disable-dev-shm-usage",
   "--enable-unsafe-webgpu",
@@ -114,11 +111,8 @@ export const BROWSER_ARGS: readonly string[] = [
 ];
 
 /** Opens pages of `files` in a browser. @throws {Error} where what `use` waits for does not come */
-async function withPage<T>(opened: Opened, files: Files, use: (page: Page) => Promise<T>): Promise<T> {
-  const browser = await opened.driver.chromium.launch({
-    executablePath: opened.executablePath,
-    args: [...BROWSER_ARGS],
-  });
+async function withPage<T>(launch: Launch<Page>, files: Files, use: (page: Page) => Promise<T>): Promise<T> {
+  const browser = await launch();
   let timer: ReturnType<typeof setTimeout> | undefined;
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(new Error(`the page did not end in ${PATIENCE_MS / 1000} s`)), PATIENCE_MS);
@@ -147,20 +141,18 @@ async function withPage<T>(opened: Opened, files: Files, use: (page: Page) => Pr
   }
 }
 
-/** A browser that is here, and what drives it. */
-interface Opened {
-  readonly driver: Driver;
-  readonly executablePath: string;
-}
+/** Starts a browser, perhaps with more flags. */
+export type Launch<P> = (...flags: readonly string[]) => Promise<Browser<P>>;
 
-/** The browser; text says why there is none. */
-async function openBrowser(): Promise<Opened | string> {
+/** What starts the browser, of pages as its caller uses them; text says why there is none. */
+export async function findLaunch<P>(): Promise<Launch<P> | string> {
   const executablePath = await findBrowser();
   if (executablePath === undefined) {
     return `no browser (${BROWSERS.join(", ")}); "apt-get install chromium" brings one`;
   }
   try {
-    return { driver: await import(DRIVER), executablePath };
+    const { chromium } = await import(DRIVER);
+    return (...flags) => chromium.launch({ executablePath, args: [...BROWSER_ARGS, ...flags] });
   } catch (error) {
     return `playwright-core cannot be fetched: ${(error as Error).message.split("\n")[0]}`;
   }
@@ -173,8 +165,8 @@ async function openBrowser(): Promise<Opened | string> {
  * @param folder of the page; its index.html is what is opened
  */
 export async function findInPage(folder: string): Promise<{ readonly found: unknown } | string> {
-  const opened = await openBrowser(), files: Record<string, Buffer> = {};
-  if (typeof opened === "string") return opened;
+  const launch = await findLaunch<Page>(), files: Record<string, Buffer> = {};
+  if (typeof launch === "string") return launch;
   const walk = async (path: string): Promise<void> => {
     for await (const { name, isDirectory } of Deno.readDir(folder + path)) {
       if (isDirectory) await walk(`${path}${name}/`);
@@ -182,7 +174,7 @@ export async function findInPage(folder: string): Promise<{ readonly found: unkn
     }
   };
   await walk("/");
-  return await withPage(opened, files, async (page) => {
+  return await withPage(launch, files, async (page) => {
     const failed = new Promise<never>((_, reject) => page.on("pageerror", reject));
     await page.goto("http://localhost/");
     const found = page.evaluate(async () => {
@@ -196,8 +188,8 @@ export async function findInPage(folder: string): Promise<{ readonly found: unkn
 
 /** Runs the suite; text says why it could not. @throws {Error} where the page fails */
 export async function runInBrowser(): Promise<Report[] | string> {
-  const opened = await openBrowser();
-  if (typeof opened === "string") return opened;
+  const launch = await findLaunch<Page>();
+  if (typeof launch === "string") return launch;
   const folder = await Deno.makeTempDir({ prefix: "dinograd-web-" });
   try {
     // deno bundle fetches its bundler once
@@ -208,7 +200,7 @@ export async function runInBrowser(): Promise<Report[] | string> {
     if (bundled instanceof Error) throw bundled;
     const smoke = await bundle("tests/web/smoke.ts", `${folder}/smoke.js`);
     const files = { "/": HTML, "/strict/": HTML, "/dinograd.js": bundled, "/smoke.js": smoke };
-    return await withPage(opened, files, async (page) => {
+    return await withPage(launch, files, async (page) => {
       await page.goto("http://localhost/");
       const usual = await page.evaluate(inPage);
       await page.goto("http://localhost/strict/");

@@ -6,7 +6,7 @@
  */
 import "../../mod.ts";
 import { LanguageModel, serve } from "../../src/llm/llm.ts";
-import { BROWSER_ARGS, DRIVER, findBrowser } from "./browser.ts";
+import { findLaunch } from "./browser.ts";
 
 /** What was seen. */
 export interface ChatSeen {
@@ -40,13 +40,6 @@ interface Page {
   goto(url: string): Promise<unknown>;
   setViewportSize(size: { width: number; height: number }): Promise<void>;
   evaluate<T>(code: string): Promise<T>;
-}
-interface Driver {
-  readonly chromium: {
-    launch(
-      o: { executablePath: string; args: string[] },
-    ): Promise<{ newPage(): Promise<Page>; close(): Promise<void> }>;
-  };
 }
 
 const FILE = new URL("../../examples/models/stories260K.gguf", import.meta.url), KEY = "open sesame";
@@ -120,17 +113,11 @@ async function chat(page: Page, model: LanguageModel, url: string): Promise<Chat
 }
 
 async function main(): Promise<ChatSeen | string> {
-  const executablePath = await findBrowser();
-  if (executablePath === undefined) return "no browser";
-  let driver: Driver;
-  try {
-    driver = await import(DRIVER);
-  } catch (error) {
-    return `playwright-core cannot be fetched: ${(error as Error).message.split("\n")[0]}`;
-  }
+  const launch = await findLaunch<Page>();
+  if (typeof launch === "string") return launch;
   using model = await LanguageModel.load(FILE, { device: "WASM", sequences: 2 });
   const server = serve(model, { port: 0, key: KEY });
-  const browser = await driver.chromium.launch({ executablePath, args: [...BROWSER_ARGS] });
+  const browser = await launch();
   try {
     return await chat(await browser.newPage(), model, server.url);
   } finally {

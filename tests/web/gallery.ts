@@ -7,7 +7,7 @@
  */
 import { parseArgs } from "@std/cli/parse-args";
 import { buildPage, servePage } from "../../examples/web/build.ts";
-import { BROWSER_ARGS, DRIVER, findBrowser } from "./browser.ts";
+import { findLaunch } from "./browser.ts";
 
 /** What was seen. */
 export interface GallerySeen {
@@ -62,13 +62,6 @@ interface Page {
   waitForFunction(code: string): Promise<unknown>;
   evaluate<T>(code: string): Promise<T>;
   context(): { setOffline(offline: boolean): Promise<void> };
-}
-interface Driver {
-  readonly chromium: {
-    launch(
-      o: { executablePath: string; args: string[] },
-    ): Promise<{ newPage(): Promise<Page>; close(): Promise<void> }>;
-  };
 }
 
 /** What the program is asked for. */
@@ -148,19 +141,13 @@ async function visit(page: Page, url: string, { shots, gpu: reads }: Options): P
 
 /** Builds and visits the page; text says why it could not. */
 async function browse(options: Options): Promise<GallerySeen | string> {
-  const executablePath = await findBrowser();
-  if (executablePath === undefined) return "no browser";
-  let driver: Driver;
-  try {
-    driver = await import(DRIVER);
-  } catch (error) {
-    return `its driver cannot be fetched: ${(error as Error).message.split("\n")[0]}`;
-  }
+  const launch = await findLaunch<Page>();
+  if (typeof launch === "string") return launch;
   const folder = await Deno.makeTempDir({ prefix: "dinograd-gallery-" });
   try {
     await buildPage(folder);
     const server = servePage(folder, 0);
-    const browser = await driver.chromium.launch({ executablePath, args: [...BROWSER_ARGS] });
+    const browser = await launch();
     try {
       return await visit(await browser.newPage(), `http://127.0.0.1:${server.addr.port}/`, options);
     } finally {

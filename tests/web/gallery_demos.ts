@@ -12,7 +12,7 @@ import { Buffer } from "node:buffer";
 import { parseArgs } from "@std/cli/parse-args";
 import { buildPage, servePage } from "../../examples/web/build.ts";
 import { buildModel, type ModelSpec } from "../onnx/build_model.ts";
-import { BROWSER_ARGS, DRIVER, findBrowser } from "./browser.ts";
+import { findLaunch } from "./browser.ts";
 
 /** What was seen. */
 export interface DemosSeen {
@@ -57,13 +57,6 @@ interface Page {
   waitForFunction(code: string): Promise<unknown>;
   evaluate<T>(code: string): Promise<T>;
   context(): { grantPermissions(names: string[]): Promise<void> };
-}
-interface Driver {
-  readonly chromium: {
-    launch(
-      o: { executablePath: string; args: string[] },
-    ): Promise<{ newPage(): Promise<Page>; close(): Promise<void> }>;
-  };
 }
 
 const F = 1, I = 7, B = 9;
@@ -331,15 +324,9 @@ async function visit(page: Page, url: string, { shots, hasSamples, gpu }: {
 
 if (import.meta.main) {
   const args = parseArgs(Deno.args, { string: ["faces", "speech", "shots"], boolean: ["models", "gpu"] });
-  const executablePath = await findBrowser();
-  let driver: Driver | undefined, why = "no browser";
-  try {
-    driver = await import(DRIVER);
-  } catch (error) {
-    why = `its driver cannot be fetched: ${(error as Error).message.split("\n")[0]}`;
-  }
-  if (executablePath === undefined || driver === undefined) {
-    console.log(JSON.stringify(why));
+  const launch = await findLaunch<Page>();
+  if (typeof launch === "string") {
+    console.log(JSON.stringify(launch));
     Deno.exit();
   }
   const folder = await Deno.makeTempDir({ prefix: "dinograd-gallery-" });
@@ -347,8 +334,7 @@ if (import.meta.main) {
     await buildPage(folder, { npm: args.models, faces: args.faces, speech: args.speech });
     if (!args.models) await writeSmall(folder);
     const server = servePage(folder, 0);
-    const flags = [...BROWSER_ARGS, "--use-fake-device-for-media-stream"];
-    const browser = await driver.chromium.launch({ executablePath, args: flags });
+    const browser = await launch("--use-fake-device-for-media-stream");
     const found = await visit(await browser.newPage(), `http://127.0.0.1:${server.addr.port}/`, {
       shots: args.shots,
       hasSamples: args.models,

@@ -9,7 +9,7 @@ import { ResNet50 } from "../../../bench/models.ts";
 import { context, nn, record, Tensor } from "../../../mod.ts";
 import { pageScript, vizPage } from "../../../src/story/viz/page.ts";
 import { vizData } from "../../../src/story/viz/viz_data.ts";
-import { DRIVER, findBrowser } from "../../web/browser.ts";
+import { findLaunch } from "../../web/browser.ts";
 import type { Seen } from "./seen.ts";
 
 interface Page {
@@ -23,10 +23,6 @@ interface Page {
   screenshot(options: { path: string }): Promise<unknown>;
   readonly keyboard: { press(key: string): Promise<void> };
   readonly mouse: { click(x: number, y: number): Promise<void>; wheel(x: number, y: number): Promise<void> };
-}
-interface Browser {
-  newPage(options: { viewport: { width: number; height: number }; colorScheme: string }): Promise<Page>;
-  close(): Promise<void>;
 }
 
 function recorded(): Promise<string> {
@@ -240,17 +236,11 @@ const SHOWN: readonly Shown[] = [["light", "light", 1280, 860], ["dark", "dark",
 ]];
 
 async function main(shots: string | undefined, isForDocs: boolean, isLarge: boolean): Promise<unknown> {
-  const executablePath = await findBrowser();
-  if (executablePath === undefined) return "no browser";
-  let driver: { chromium: { launch(o: { executablePath: string; args: string[] }): Promise<Browser> } };
-  try {
-    driver = await import(DRIVER);
-  } catch (error) {
-    return `playwright-core cannot be fetched: ${(error as Error).message.split("\n")[0]}`;
-  }
+  const launch = await findLaunch<Page>();
+  if (typeof launch === "string") return launch;
   const file = await Deno.makeTempFile({ suffix: ".html" });
   await Deno.writeTextFile(file, await recorded());
-  const browser = await driver.chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
+  const browser = await launch();
   try {
     const errors: string[] = [], all: Seen[] = [];
     const shown: readonly Shown[] = isForDocs ? [["viz", "light", 1100, 600]] : SHOWN;
