@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { type Allocator, type Block, LruAllocator } from "../../src/device/allocator.ts";
+import { type Allocator, type Block, LruAllocator, type MemoryLayout } from "../../src/device/allocator.ts";
 import type { Backend, Device } from "../../src/device/device.ts";
 import type { Compiler, Graph, Program } from "../../src/device/program.ts";
 import { C_LANGUAGE, vectorCaps } from "../../src/renderer/c/c.ts";
@@ -27,8 +27,9 @@ export interface NullCounters {
   compiled: number;
 }
 
-class NullAllocator implements Allocator {
-  readonly layout = { viewAlign: 1 };
+/** Memory that is not there: what is read from it is 0. */
+export class NullAllocator implements Allocator {
+  constructor(readonly layout: Partial<MemoryLayout> = { viewAlign: 1 }) {}
   alloc(nbytes: number): Block {
     return { nbytes };
   }

@@ -1,4 +1,5 @@
 /** Runs kernel ASTs through codegen on the JS device, under given opts and capabilities. */
+import { assertEquals } from "@std/assert";
 import { makeJsDevice } from "../../backends/js/js.ts";
 import { toProgram } from "../../src/codegen/to_program.ts";
 import { type Opt, parseOpts, withOpts } from "../../src/codegen/opt/opt.ts";
@@ -139,6 +140,23 @@ export function expectSame(ast: UOp, got: readonly Data[], want: readonly Data[]
   });
 }
 
+/** How many nodes of a program are of an op. */
+export function countOf(p: LinearProgram, op: Ops): number {
+  return p.uops.filter((u) => u.op === op).length;
+}
+
+/**
+ * The program of a kernel under opts, as the heuristic chooses where there is no text: its first result is, on small integers,
+ * that of the kernel without opts.
+ */
+export function sameUnder(ast: UOp, text: string | undefined, caps: Partial<Capabilities>): LinearProgram {
+  const o = text === undefined ? undefined : opts(text), data = integers(paramsOf(ast)), p = compile(ast, o, caps);
+  const [want] = run(ast, data, [], {}), [got] = run(ast, data, o, caps, [], p);
+  got.forEach((x, i) => assertEquals(x, want[i], `[${i}] under ${text ?? "the heuristic"}`));
+  verify(p.uops, specLinear, "in a test");
+  return p;
+}
+
 /** Compiles a kernel; undefined where its opts are not possible for it. */
 export function possible(ast: UOp, o: readonly Opt[], caps: Partial<Capabilities>): LinearProgram | undefined {
   try {
@@ -150,7 +168,7 @@ export function possible(ast: UOp, o: readonly Opt[], caps: Partial<Capabilities
 }
 
 /** For how many kernels each set of opts was possible, by set and kind of device; and how many were tried. */
-export class Applied {
+class Applied {
   readonly counts: Record<string, number> = {};
   tried = 0;
 
@@ -165,7 +183,7 @@ export class Applied {
  * Runs a kernel as the heuristic chooses, without opts, and under each set of opts that is possible for it: the same values on
  * each kind of device as on the JS device without opts.
  */
-export function checkUnderOpts(
+function checkUnderOpts(
   ast: UOp,
   vars: readonly number[],
   sets: readonly string[],
@@ -186,6 +204,24 @@ export function checkUnderOpts(
       expectSame(ast, run(ast, data, o, caps, vars, program), want, at);
     }
   }
+}
+
+/** Tests of {@linkcode checkUnderOpts} for all kernels, and that each set of opts was possible for some. */
+export function testUnderOpts(
+  what: string,
+  kernels: Readonly<Record<string, UOp>>,
+  varsOf: (name: string) => readonly number[],
+  sets: readonly string[],
+  kinds: Readonly<Record<string, Partial<Capabilities>>>,
+): void {
+  const applied = new Applied();
+  for (const [name, ast] of Object.entries(kernels)) {
+    Deno.test(`${what}: ${name} is the same under any opts`, () =>
+      checkUnderOpts(ast, varsOf(name), sets, kinds, applied));
+  }
+  Deno.test(`${what}: each set of opts was possible for some kernels`, () => {
+    assertEquals(applied.seldom(Object.keys(kernels).length, 5), []);
+  });
 }
 
 /** Small integers as data, so that float sums are exact in any order. Deterministic. */

@@ -7,18 +7,7 @@ import { simplifyRanges } from "../../src/codegen/ast/simplify.ts";
 import { listText } from "../../src/uop/core/print.ts";
 import { Ops } from "../../src/uop/core/ops.ts";
 import { addKernel, KERNEL_FIXTURES, matmulKernel } from "../fixtures/kernels.ts";
-import {
-  Applied,
-  CAPS,
-  checkUnderOpts,
-  compile,
-  expectSame,
-  integers,
-  opts,
-  paramsOf,
-  possible,
-  run,
-} from "./harness.ts";
+import { CAPS, compile, expectSame, integers, opts, paramsOf, possible, run, testUnderOpts } from "./harness.ts";
 import { KERNELS } from "./kernels.ts";
 import { optimized } from "../fixtures/optimized.ts";
 import { Random } from "../support/random.ts";
@@ -57,15 +46,7 @@ const SETS = [
   "VECTOR:2:2 UPCAST:1:2 UNROLL:1:2",
 ];
 
-const applied = new Applied();
-for (const [name, ast] of Object.entries(KERNELS)) {
-  Deno.test(`codegen: ${name} is the same under any opts`, () =>
-    checkUnderOpts(ast, varsOf(name), SETS, CAPS, applied));
-}
-
-Deno.test("codegen: each set of opts was possible for some kernels", () => {
-  assertEquals(applied.seldom(Object.keys(KERNELS).length, 5), []);
-});
+testUnderOpts("codegen", KERNELS, varsOf, SETS, CAPS);
 
 Deno.test("codegen: random opts give the same values", () => {
   const random = new Random(1), next = (n: number): number => random.below(n);

@@ -39,20 +39,12 @@ function randomSchema(depth: number): Schema | boolean {
         type: "string",
         pattern: random.pick(["^[a-c]{2,4}$", "^(x|yz)+\\d?$", "b\\s*b", '^\\w+@[^@"]+$', "^a|é$", "^.\\.\\n?$"]),
       };
-    case "integer": {
-      const low = random.int(-120, 120), min = some(() => low), max = some(() => low + random.int(2, 1500));
-      const open = random.below(3) === 0;
-      return clean({
-        type: "integer",
-        [open ? "exclusiveMinimum" : "minimum"]: min,
-        [open ? "exclusiveMaximum" : "maximum"]: max,
-      });
-    }
+    case "integer":
     case "number": {
-      const low = random.int(-20, 20), min = some(() => low), max = some(() => low + random.int(1, 50));
-      const open = random.below(3) === 0;
+      const [most, least, width] = kind === "integer" ? [120, 2, 1500] : [20, 1, 50], low = random.int(-most, most);
+      const min = some(() => low), max = some(() => low + random.int(least, width)), open = random.below(3) === 0;
       return clean({
-        type: "number",
+        type: kind,
         [open ? "exclusiveMinimum" : "minimum"]: min,
         [open ? "exclusiveMaximum" : "maximum"]: max,
       });

@@ -8,12 +8,12 @@
 import { createHash } from "node:crypto";
 import { capsOf as clangCaps } from "../../backends/clang/clang.ts";
 import { makeJsDevice } from "../../backends/js/js.ts";
-import { nullBackend } from "../../backends/null/null.ts";
+import { NullAllocator, nullBackend } from "../../backends/null/null.ts";
 import { WasmProgram } from "../../backends/wasm/wasm_programs.ts";
 import { type RenderedKernel, WasmRenderer } from "../../backends/wasm/render.ts";
 import { webGpuCaps as webgpuCaps } from "../../src/renderer/webgpu_caps.ts";
 import { BINDING_ALIGN } from "../../backends/webgpu/webgpu_memory.ts";
-import { type Allocator, type Block, LruAllocator, type MemoryLayout } from "../../src/device/allocator.ts";
+import { LruAllocator, type MemoryLayout } from "../../src/device/allocator.ts";
 import type { Buffer } from "../../src/device/buffer.ts";
 import { type Device, getDevice, registerBackend } from "../../src/device/device.ts";
 import { type Compiler, type Graph, groupsOf, type Launch, type Program } from "../../src/device/program.ts";
@@ -165,24 +165,9 @@ class ObservedProgram implements Program {
   }
 }
 
-/** Memory that is not there. */
-class NoAllocator implements Allocator {
-  constructor(readonly layout: Partial<MemoryLayout>) {}
-  alloc(nbytes: number): Block {
-    return { nbytes };
-  }
-  free(): void {}
-  copyIn(): void {}
-  copyOut(dst: Uint8Array): void {
-    dst.fill(0);
-  }
+class AsyncNullAllocator extends NullAllocator {
   copyOutAsync(dst: Uint8Array): Promise<void> {
-    dst.fill(0);
-    return Promise.resolve();
-  }
-  transfer(): void {}
-  peer(other: Allocator): boolean {
-    return other instanceof NoAllocator;
+    return Promise.resolve(this.copyOut(dst));
   }
 }
 
@@ -199,7 +184,7 @@ class ObservingDevice implements Device, Observed {
 
   constructor(readonly name: string, writer: Writer) {
     this.renderer = writer.renderer;
-    this.allocator = new LruAllocator(name, new NoAllocator(writer.layout), 0);
+    this.allocator = new LruAllocator(name, new AsyncNullAllocator(writer.layout), 0);
     this.compiler = { compile: (programs) => programs.map((p) => new ObservedProgram(p, writer)) };
   }
   get planned(): number {

@@ -8,6 +8,13 @@ import { data, leaf, numbersOf, testPrograms } from "./inplace_programs.ts";
 
 const inputs = (): [Tensor, Tensor] => [data([8, 3], 1), data([8, 2], 2)];
 
+/** A line through points, and what fits it. */
+function line() {
+  const [x, y] = inputs(), w = leaf([3, 2], 3), b = leaf([2], 4), weights = [w, b];
+  const opt = new nn.optim.SGD(weights, { lr: 0.1, momentum: 0.9 });
+  return { w, b, weights, opt, loss: (): Tensor => x.matmul(w).add(b).sub(y).square().mean() };
+}
+
 testPrograms({
   /** A moving average takes the place of the weights to be looked at, and gives it back. */
   async ema(under) {
@@ -126,9 +133,7 @@ testPrograms({
 
   /** Uphill, the gradient there, and back. */
   async sam(under) {
-    const [x, y] = inputs(), w = leaf([3, 2], 3), b = leaf([2], 4), weights = [w, b], log: number[] = [];
-    const opt = new nn.optim.SGD(weights, { lr: 0.1, momentum: 0.9 });
-    const loss = (): Tensor => x.matmul(w).add(b).sub(y).square().mean();
+    const { w, b, weights, opt, loss } = line(), log: number[] = [];
     const step = under(() =>
       Tensor.train(() => {
         opt.zeroGrad();
@@ -149,9 +154,7 @@ testPrograms({
   },
   /** The same by copies of the weights, and nothing realized on the way. */
   async "sam, by copies"(under) {
-    const [x, y] = inputs(), w = leaf([3, 2], 3), b = leaf([2], 4), weights = [w, b], log: number[] = [];
-    const opt = new nn.optim.SGD(weights, { lr: 0.1, momentum: 0.9 });
-    const loss = (): Tensor => x.matmul(w).add(b).sub(y).square().mean();
+    const { w, b, weights, opt, loss } = line(), log: number[] = [];
     const step = under(() =>
       Tensor.train(() => {
         opt.zeroGrad();

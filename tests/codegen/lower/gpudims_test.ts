@@ -7,7 +7,7 @@ import { Ops } from "../../../src/uop/core/ops.ts";
 import { listText } from "../../../src/uop/core/print.ts";
 import { index, load, param, range, sink, store, type UOp } from "../../../src/uop/core/uop.ts";
 import { SIM_GRID, simCaps, SMALL_GRID } from "../../fixtures/sim.ts";
-import { Applied, checkUnderOpts, compile, expectSame, integers, opts, paramsOf, run } from "../harness.ts";
+import { compile, expectSame, integers, opts, paramsOf, run, testUnderOpts } from "../harness.ts";
 import { KERNELS } from "../kernels.ts";
 import { optimized } from "../../fixtures/optimized.ts";
 
@@ -34,15 +34,7 @@ const SETS = [
   "GROUP:1:8 LOCAL:0:2",
 ];
 
-const applied = new Applied();
-for (const [name, ast] of Object.entries(KERNELS)) {
-  const vars = name === "symbolic" ? [11] : [];
-  Deno.test(`grid: ${name} is the same under any opts`, () => checkUnderOpts(ast, vars, SETS, { GPU, WEB }, applied));
-}
-
-Deno.test("grid: each set of opts was possible for some kernels", () => {
-  assertEquals(applied.seldom(Object.keys(KERNELS).length, 5), []);
-});
+testUnderOpts("grid", KERNELS, (name) => name === "symbolic" ? [11] : [], SETS, { GPU, WEB });
 
 function copy(...sizes: number[]): UOp {
   const n = sizes.reduce((a, b) => a * b, 1);

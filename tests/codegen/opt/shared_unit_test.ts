@@ -18,19 +18,19 @@ import { optimized } from "../../fixtures/optimized.ts";
 import { SIM_GRID, simCaps } from "../../fixtures/sim.ts";
 import { runPtx } from "../../fuzz/ptx.ts";
 import { assemble, available, type Language } from "../../renderer/assemble.ts";
-import { compile, integers, opts, paramsOf, run } from "../harness.ts";
+import { compile, countOf, integers, opts, paramsOf, run, sameUnder } from "../harness.ts";
 import { productKernel } from "../products.ts";
 
 const UNITS = [...SIM_GRID.tensorCores, ...WGMMA], GPU = simCaps({ ...SIM_GRID, tensorCores: UNITS });
 const HOPPER = new PtxRenderer(cudaCaps({ arch: "sm_90a" }), "sm_90a");
 const { bfloat16, float16 } = dtypes;
 
-function numberOf(dtype: DType, n: number, units: readonly (typeof WGMMA)[number][] = UNITS): number {
-  return units.findIndex((c) => c.shared !== undefined && c.input === dtype && c.n === n);
+function onGpu(ast: UOp, text: string | undefined): LinearProgram {
+  return sameUnder(ast, text, GPU);
 }
 
-function count(p: LinearProgram, op: Ops): number {
-  return p.uops.filter((u) => u.op === op).length;
+function numberOf(dtype: DType, n: number, units: readonly (typeof WGMMA)[number][] = UNITS): number {
+  return units.findIndex((c) => c.shared !== undefined && c.input === dtype && c.n === n);
 }
 
 function staged(ring: number): string {
@@ -39,13 +39,6 @@ function staged(ring: number): string {
 
 function optimizedProgram(ast: UOp): LinearProgram {
   return context({ NOOPT: 0 }, () => toProgram(ast, HOPPER));
-}
-
-function expectSame(ast: UOp, text: string | undefined): LinearProgram {
-  const o = text === undefined ? undefined : opts(text), data = integers(paramsOf(ast));
-  const [want] = run(ast, data, [], {}), p = compile(ast, o, GPU), [got] = run(ast, data, o, GPU, [], p);
-  got.forEach((x, i) => assertEquals(x, want[i], `[${i}] under ${text}`));
-  return p;
 }
 
 for (
@@ -61,15 +54,15 @@ for (
   const name = `${dtype} ${transposeA ? "t" : "n"}${transposeB ? "t" : "n"}, ${ring} buffers`;
   Deno.test(`shared units: ${name}`, () => {
     const ast = productKernel(64, 64, 256, { dtype, transposeA, transposeB, bias: true });
-    const p = expectSame(ast, `TC:-1:${numberOf(dtype, 64)} ${staged(ring)}`);
-    assertEquals([count(p, Ops.WMMA), count(p, Ops.LDMATRIX), p.grid!.size[0]], [4, 0, 128]);
-    assertEquals(count(p, Ops.ASYNC_COPY) > 0, ring > 1);
+    const p = onGpu(ast, `TC:-1:${numberOf(dtype, 64)} ${staged(ring)}`);
+    assertEquals([countOf(p, Ops.WMMA), countOf(p, Ops.LDMATRIX), p.grid!.size[0]], [4, 0, 128]);
+    assertEquals(countOf(p, Ops.ASYNC_COPY) > 0, ring > 1);
   });
 }
 
 Deno.test("shared units: int8 sums in int32 where sums lie side by side", () => {
   const unit = `TC:-1:${numberOf(dtypes.int8, 64)}`, dtype = dtypes.int8;
-  expectSame(productKernel(64, 64, 384, { dtype, transposeB: true }), `${unit} ${staged(3)}`);
+  onGpu(productKernel(64, 64, 384, { dtype, transposeB: true }), `${unit} ${staged(3)}`);
   const along = opts(`TC:-1:${numberOf(dtype, 128)} ${staged(1)}`);
   assertThrows(
     () => compile(productKernel(64, 128, 128, { dtype }), along, GPU),
@@ -85,8 +78,8 @@ Deno.test("shared units: int8 sums in int32 where sums lie side by side", () => 
 Deno.test("shared units: several tiles of rows and of columns, two groups of lanes, sides that are no multiples", () => {
   const unit = `TC:-1:${numberOf(bfloat16, 64)} UPCAST:0:2 LOCAL:0:2 UPCAST:1:2`;
   const pads = "PADTO:0:256 PADTO:1:128 PADTO:2:64";
-  const p = expectSame(productKernel(200, 72, 88, { dtype: bfloat16, bias: true }), `${pads} ${unit} ${staged(3)}`);
-  assertEquals([count(p, Ops.WMMA), p.grid!.size], [16, [128, 2, 1]]);
+  const p = onGpu(productKernel(200, 72, 88, { dtype: bfloat16, bias: true }), `${pads} ${unit} ${staged(3)}`);
+  assertEquals([countOf(p, Ops.WMMA), p.grid!.size], [16, [128, 2, 1]]);
 });
 
 /** A convolution of 3 x 3 with padding, its channels side by side: of `side` x `side` pixels, 64 channels and filters. */
@@ -109,8 +102,8 @@ function convolution(batch: number, side: number): UOp {
 Deno.test("shared units: a convolution, whose pixels and sums are merged axes", () => {
   const merges = "MERGE:1:2 MERGE:0:1 MERGE:3:4 MERGE:2:3 PADTO:0:128",
     unit = `TC:-1:${numberOf(bfloat16, 64)} LOCAL:0:2`;
-  const p = expectSame(convolution(2, 5), `${merges} ${unit} ${staged(3)}`);
-  assertEquals([count(p, Ops.WMMA), p.grid!.size], [4, [128, 2, 1]]);
+  const p = onGpu(convolution(2, 5), `${merges} ${unit} ${staged(3)}`);
+  assertEquals([countOf(p, Ops.WMMA), p.grid!.size], [4, [128, 2, 1]]);
 });
 
 Deno.test(
@@ -124,8 +117,8 @@ Deno.test(
 Deno.test("shared units: lanes exchange sums, so that each stores 16 bytes of a row of 16-bit results", () => {
   const unit = `TC:-1:${numberOf(float16, 128)}`, sizes = [64, 128, 128] as const, { float32 } = dtypes;
   for (const [stored, shuffles, lanes] of [[float16, 64, 8], [float32, 0, 2]] as const) {
-    const p = expectSame(productKernel(...sizes, { dtype: float16, bias: true, stored }), `${unit} ${staged(2)}`);
-    assertEquals(count(p, Ops.SHUFFLE), shuffles);
+    const p = onGpu(productKernel(...sizes, { dtype: float16, bias: true, stored }), `${unit} ${staged(2)}`);
+    assertEquals(countOf(p, Ops.SHUFFLE), shuffles);
     const results = p.uops.filter((u) =>
       u.op === Ops.STORE && u.src[1].dtype.scalar === stored && u.src[1].dtype.count > 1
     );
@@ -138,17 +131,17 @@ Deno.test("shared units: lanes exchange sums, so that each stores 16 bytes of a 
 
 Deno.test("shared units: a sum of one tile needs no loop, a deep one goes on in the next block", () => {
   const unit = `TC:-1:${numberOf(float16, 128)}`;
-  expectSame(productKernel(64, 128, 64, { dtype: float16 }), `${unit} ${staged(1)}`);
+  onGpu(productKernel(64, 128, 64, { dtype: float16 }), `${unit} ${staged(1)}`);
   // all lanes wait for the sums, also those that store none
-  const p = expectSame(productKernel(40, 128, 64, { dtype: float16 }), `PADTO:0:64 ${unit} ${staged(1)}`);
+  const p = onGpu(productKernel(40, 128, 64, { dtype: float16 }), `PADTO:0:64 ${unit} ${staged(1)}`);
   const at = (is: (u: UOp) => boolean): number => p.uops.findIndex(is);
   assert(at((u) => u.op === Ops.UNIT && u.arg === 0) < at((u) => u.op === Ops.IF));
-  expectSame(productKernel(64, 128, 128, { dtype: float16 }), `${unit} UNROLL:0:8 STAGE:1 STAGE:2`);
+  onGpu(productKernel(64, 128, 128, { dtype: float16 }), `${unit} UNROLL:0:8 STAGE:1 STAGE:2`);
 });
 
 Deno.test("shared units: tiles after each other without a loop have batches of their own, which wait for their sums", () => {
   const text = `TC:-1:${numberOf(float16, 128)} UPCAST:0:2 UPCAST:1:2 ${staged(1)}`;
-  const p = expectSame(productKernel(128, 256, 64, { dtype: float16 }), text), lanes = inLanes(p).uops;
+  const p = onGpu(productKernel(128, 256, 64, { dtype: float16 }), text), lanes = inLanes(p).uops;
   const units = (uops: readonly UOp[]): unknown[] => uops.filter((u) => u.op === Ops.UNIT).map((u) => u.arg);
   assertEquals(units(lanes), units(p.uops));
   assertEquals(units(lanes).filter((x) => x === "commit").length, 4);
@@ -197,7 +190,7 @@ for (
     optimized(() => {
       const p = toProgram(productKernel(m, n, k, { dtype: bfloat16 }), HOPPER);
       assertEquals(p.opts!.slice(p.opts!.indexOf(" ") + 1), want);
-      assertEquals([count(p, Ops.BARRIER), p.uops.find((u) => u.op === Ops.WMMA)!.arg!.toString().slice(0, 4)], [
+      assertEquals([countOf(p, Ops.BARRIER), p.uops.find((u) => u.op === Ops.WMMA)!.arg!.toString().slice(0, 4)], [
         1,
         "m64n",
       ]);

@@ -2,14 +2,12 @@ import { Tensor } from "../../../mod.ts";
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { dtypes } from "../../../src/dtype/dtype.ts";
 import { ArgumentError } from "../../../src/helpers/errors.ts";
-import type { Capabilities, LinearProgram } from "../../../src/renderer/renderer.ts";
 import type { LocalArg } from "../../../src/uop/core/args.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
-import { specLinear, verify } from "../../../src/uop/core/spec.ts";
 import type { UOp } from "../../../src/uop/core/uop.ts";
 import { throughAfter } from "../../../src/uop/rewrite/walk.ts";
 import { SIM_GRID, simCaps, SMALL_GRID } from "../../fixtures/sim.ts";
-import { compile, integers, opts, paramsOf, run } from "../harness.ts";
+import { compile, countOf, opts, sameUnder } from "../harness.ts";
 import { KERNELS } from "../kernels.ts";
 import { productKernel } from "../products.ts";
 import { openObserving } from "../../support/snapshot_writers.ts";
@@ -21,20 +19,6 @@ const PLAIN = simCaps({ ...SIM_GRID, tensorCores: [] });
 
 const TILES = "UPCAST:0:4 LOCAL:0:8 UPCAST:1:4 LOCAL:1:8 UNROLL:0:8";
 
-function count(p: LinearProgram, op: Ops): number {
-  return p.uops.filter((u) => u.op === op).length;
-}
-
-function expectSame(ast: UOp, text: string | undefined, caps: Partial<Capabilities>): LinearProgram {
-  const o = text === undefined ? undefined : opts(text);
-  const data = integers(paramsOf(ast));
-  const [want] = run(ast, data, [], {}), [got] = run(ast, data, o, caps);
-  got.forEach((x, i) => assertEquals(x, want[i], `[${i}] under ${text ?? "the heuristic"}`));
-  const p = compile(ast, o, caps);
-  verify(p.uops, specLinear, "in a test");
-  return p;
-}
-
 const LAYOUTS = [
   ["nn", {}],
   ["tn", { transposeA: true }],
@@ -44,8 +28,8 @@ const LAYOUTS = [
 
 for (const [name, options] of LAYOUTS) {
   Deno.test(`stage: tiles of both operands in shared memory, ${name}`, () => {
-    const p = expectSame(productKernel(64, 64, 32, options), `${TILES} STAGE:1:ring=1 STAGE:2:ring=1`, GPU);
-    assertEquals(count(p, Ops.BARRIER), 2);
+    const p = sameUnder(productKernel(64, 64, 32, options), `${TILES} STAGE:1:ring=1 STAGE:2:ring=1`, GPU);
+    assertEquals(countOf(p, Ops.BARRIER), 2);
     // both tiles are read 16 bytes at a time, from buffers and, along the contiguous axis, from shared memory
     const loads = p.uops.filter((u) => u.op === Ops.LOAD && u.src[0].op === Ops.INDEX);
     assertEquals(new Set(loads.map((u) => u.dtype)), new Set([dtypes.float32.vec(4)]));
@@ -54,13 +38,13 @@ for (const [name, options] of LAYOUTS) {
 
   for (const depth of [2, 3, 4]) {
     Deno.test(`stage: a ring of ${depth} buffers, ${name}`, () => {
-      const p = expectSame(
+      const p = sameUnder(
         productKernel(64, 64, 32, options),
         `${TILES} STAGE:1:ring=${depth} STAGE:2:ring=${depth}`,
         GPU,
       );
-      assertEquals(count(p, Ops.BARRIER), 1);
-      assertEquals(count(p, Ops.ASYNC_COPY), 2 * depth);
+      assertEquals(countOf(p, Ops.BARRIER), 1);
+      assertEquals(countOf(p, Ops.ASYNC_COPY), 2 * depth);
       assertEquals(p.uops.find((u) => u.op === Ops.ASYNC_WAIT)!.arg, depth - 2);
       for (const u of p.uops) if (u.op === Ops.ASYNC_COPY) assertEquals(u.arg, 16);
     });
@@ -68,16 +52,16 @@ for (const [name, options] of LAYOUTS) {
 }
 
 Deno.test("stage: fewer iterations than buffers", () => {
-  expectSame(productKernel(32, 32, 16), `${TILES} STAGE:1:ring=4 STAGE:2:ring=4`, GPU);
+  sameUnder(productKernel(32, 32, 16), `${TILES} STAGE:1:ring=4 STAGE:2:ring=4`, GPU);
 });
 
 Deno.test("stage: one operand alone", () => {
-  expectSame(productKernel(32, 64, 16), `${TILES} STAGE:1:ring=1`, GPU);
-  expectSame(productKernel(32, 64, 16), `${TILES} STAGE:2:ring=2`, GPU);
+  sameUnder(productKernel(32, 64, 16), `${TILES} STAGE:1:ring=1`, GPU);
+  sameUnder(productKernel(32, 64, 16), `${TILES} STAGE:2:ring=2`, GPU);
 });
 
 Deno.test("stage: small dtypes are copied as they are stored", () => {
-  const p = expectSame(
+  const p = sameUnder(
     productKernel(64, 64, 32, { dtype: dtypes.float16 }),
     `${TILES} STAGE:1:ring=1 STAGE:2:ring=1`,
     GPU,
@@ -106,8 +90,8 @@ Deno.test("stage: what cannot be is a named error", () => {
 
 for (const [m, n, k] of [[128, 128, 64], [70, 50, 40], [200, 300, 17], [16, 512, 100]]) {
   Deno.test(`stage: ${m} x ${n} x ${k}, chosen by the heuristic`, () => {
-    expectSame(productKernel(m, n, k), undefined, PLAIN);
-    expectSame(productKernel(m, n, k, { bias: true, transposeB: true }), undefined, WEB);
+    sameUnder(productKernel(m, n, k), undefined, PLAIN);
+    sameUnder(productKernel(m, n, k, { bias: true, transposeB: true }), undefined, WEB);
   });
 }
 
@@ -123,8 +107,8 @@ Deno.test(
         else if (u.op === Ops.STORE && u.src[0].op === Ops.INDEX) assertEquals(u.src[1].dtype.count, 4);
       }
       assert(bytes > 0 && bytes <= caps.grid!.sharedBytes, `${bytes} bytes`);
-      assert(count(p, Ops.MULACC) >= 512);
-      assertEquals(count(p, Ops.IF), 0);
+      assert(countOf(p, Ops.MULACC) >= 512);
+      assertEquals(countOf(p, Ops.IF), 0);
     }
   }),
 );
@@ -133,7 +117,7 @@ Deno.test("stage: elements that lie apart are copied one by one, and nobody wait
   const { name } = openObserving("JS"), empty = (...shape: number[]) => Tensor.empty(shape, { device: name });
   const [{ ast }] = empty(1, 8, 7, 7).convTranspose2d(empty(8, 16, 2, 2), undefined, { stride: 2 }).schedule();
   const tiles = "UPCAST:0:2 LOCAL:0:8 PADTO:2:16 LOCAL:2:8 UPCAST:2:2 UNROLL:0:8";
-  const p = expectSame(ast!, `${tiles} STAGE:1:ring=3 STAGE:2:ring=3`, PLAIN);
+  const p = sameUnder(ast!, `${tiles} STAGE:1:ring=3 STAGE:2:ring=3`, PLAIN);
   const isLoop = (u: UOp): boolean => u.op === Ops.RANGE, body = p.uops.slice(p.uops.findIndex(isLoop));
   const copies = body.filter((u) => u.op === Ops.ASYNC_COPY);
   assertEquals(copies.map((u) => u.arg), [4, 4, 4, 4]);
@@ -144,5 +128,5 @@ Deno.test("stage: elements that lie apart are copied one by one, and nobody wait
 });
 
 Deno.test("stage: a ring is filled along one loop: inside of others it is one tile", () => {
-  for (const ring of [1, 2, 4]) expectSame(KERNELS.staged_rows, `LOCAL:1:2 UNROLL:1:2 STAGE:2:ring=${ring}`, GPU);
+  for (const ring of [1, 2, 4]) sameUnder(KERNELS.staged_rows, `LOCAL:1:2 UNROLL:1:2 STAGE:2:ring=${ring}`, GPU);
 });

@@ -4,31 +4,20 @@ import { context } from "../../../src/helpers/env.ts";
 import { ArgumentError } from "../../../src/helpers/errors.ts";
 import type { LinearProgram } from "../../../src/renderer/renderer.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
-import { specLinear, verify } from "../../../src/uop/core/spec.ts";
 import type { UOp } from "../../../src/uop/core/uop.ts";
 import { SIM_GRID, simCaps } from "../../fixtures/sim.ts";
-import { compile, integers, opts, paramsOf, run } from "../harness.ts";
+import { compile, countOf, opts, sameUnder } from "../harness.ts";
 import { productKernel } from "../products.ts";
 import { optimized } from "../../fixtures/optimized.ts";
 
 const GPU = simCaps(SIM_GRID);
 
+function onGpu(ast: UOp, text: string | undefined): LinearProgram {
+  return sameUnder(ast, text, GPU);
+}
+
 function numberOf(dtype: DType): number {
   return SIM_GRID.tensorCores.findIndex((c) => c.input === dtype);
-}
-
-function count(p: LinearProgram, op: Ops): number {
-  return p.uops.filter((u) => u.op === op).length;
-}
-
-function expectSame(ast: UOp, text: string | undefined): LinearProgram {
-  const o = text === undefined ? undefined : opts(text);
-  const data = integers(paramsOf(ast));
-  const [want] = run(ast, data, [], {}), [got] = run(ast, data, o, GPU);
-  got.forEach((x, i) => assertEquals(x, want[i], `[${i}] under ${text ?? "the heuristic"}`));
-  const p = compile(ast, o, GPU);
-  verify(p.uops, specLinear, "in a test");
-  return p;
 }
 
 const WARPS = "UPCAST:0:2 LOCAL:0:2 UPCAST:1:2 LOCAL:1:2 UNROLL:0:2";
@@ -40,15 +29,15 @@ for (const dtype of [dtypes.bfloat16, dtypes.float16, dtypes.float32]) {
       const unit = `TC:-1:${numberOf(dtype)}`;
       Deno.test(`tensor cores: ${name}`, () => {
         const ast = productKernel(64, 64, 64, { dtype, transposeA, transposeB });
-        const plain = expectSame(ast, unit);
-        assertEquals([count(plain, Ops.WMMA), count(plain, Ops.MULACC)], [1, 0]);
+        const plain = onGpu(ast, unit);
+        assertEquals([countOf(plain, Ops.WMMA), countOf(plain, Ops.MULACC)], [1, 0]);
         assertEquals(plain.grid!.size, [32, 1, 1]);
-        assertEquals(count(expectSame(ast, `${unit} ${WARPS}`), Ops.WMMA), 8);
+        assertEquals(countOf(onGpu(ast, `${unit} ${WARPS}`), Ops.WMMA), 8);
         for (const depth of [1, 3]) {
-          const p = expectSame(ast, `${unit} ${WARPS} STAGE:1:ring=${depth} STAGE:2:ring=${depth}`);
+          const p = onGpu(ast, `${unit} ${WARPS} STAGE:1:ring=${depth} STAGE:2:ring=${depth}`);
           // of 16-bit dtypes: two tiles of a, one pair of tiles of b, for each of two steps
-          assertEquals(count(p, Ops.LDMATRIX), dtype === dtypes.float32 ? 0 : 6);
-          assertEquals(count(p, Ops.ASYNC_COPY) > 0, depth > 1);
+          assertEquals(countOf(p, Ops.LDMATRIX), dtype === dtypes.float32 ? 0 : 6);
+          assertEquals(countOf(p, Ops.ASYNC_COPY) > 0, depth > 1);
         }
       });
     }
@@ -57,11 +46,11 @@ for (const dtype of [dtypes.bfloat16, dtypes.float16, dtypes.float32]) {
 
 Deno.test("tensor cores: int8 sums in int32", () => {
   const ast = productKernel(32, 32, 64, { dtype: dtypes.int8 });
-  assertEquals(count(compile(ast, opts(`TC:-1:${numberOf(dtypes.int8)}`), GPU), Ops.WMMA), 1);
+  assertEquals(countOf(compile(ast, opts(`TC:-1:${numberOf(dtypes.int8)}`), GPU), Ops.WMMA), 1);
 });
 
 Deno.test("tensor cores: what follows the sum is ordinary arithmetic", () => {
-  expectSame(productKernel(32, 32, 32, { dtype: dtypes.bfloat16, bias: true }), `TC:-1:${numberOf(dtypes.bfloat16)}`);
+  onGpu(productKernel(32, 32, 32, { dtype: dtypes.bfloat16, bias: true }), `TC:-1:${numberOf(dtypes.bfloat16)}`);
 });
 
 Deno.test("tensor cores: what cannot be is a named error", () => {
@@ -81,8 +70,8 @@ for (const [m, n, k] of [[128, 128, 64], [64, 256, 96], [80, 120, 60], [256, 130
     `tensor cores: ${m} x ${n} x ${k}, chosen by the heuristic`,
     optimized(() => {
       for (const transposeB of [false, true]) {
-        const p = expectSame(productKernel(m, n, k, { dtype: dtypes.bfloat16, transposeB, bias: true }), undefined);
-        assert(count(p, Ops.WMMA) > 0);
+        const p = onGpu(productKernel(m, n, k, { dtype: dtypes.bfloat16, transposeB, bias: true }), undefined);
+        assert(countOf(p, Ops.WMMA) > 0);
       }
     }),
   );
@@ -92,8 +81,8 @@ Deno.test(
   "tensor cores: a large product goes through a ring in shared memory",
   optimized(() => {
     const p = compile(productKernel(4096, 4096, 4096, { dtype: dtypes.bfloat16 }), undefined, GPU);
-    assertEquals(count(p, Ops.BARRIER), 1);
-    assert(count(p, Ops.WMMA) >= 32 && count(p, Ops.LDMATRIX) * 4 <= count(p, Ops.WMMA) * 2);
+    assertEquals(countOf(p, Ops.BARRIER), 1);
+    assert(countOf(p, Ops.WMMA) >= 32 && countOf(p, Ops.LDMATRIX) * 4 <= countOf(p, Ops.WMMA) * 2);
     for (const u of p.uops) {
       if (u.op === Ops.ASYNC_COPY) assertEquals(u.arg, 16);
       else if (u.op === Ops.LOAD) assert(u.src[0].op === Ops.ACC);
@@ -105,7 +94,7 @@ Deno.test("tensor cores: tiles of 128 x 192, the depth of a stage", () => {
   const text = `TC:-1:${
     numberOf(dtypes.bfloat16)
   } UPCAST:0:4 LOCAL:0:2 UPCAST:1:6 LOCAL:1:4 UNROLL:0:4 STAGE:2:ring=3 STAGE:1:ring=3`;
-  expectSame(productKernel(128, 192, 64, { dtype: dtypes.bfloat16, bias: true }), text);
+  onGpu(productKernel(128, 192, 64, { dtype: dtypes.bfloat16, bias: true }), text);
 });
 
 for (
@@ -130,7 +119,7 @@ Deno.test(
   "tensor cores: float32 only where the user allows it",
   optimized(() => {
     const ast = productKernel(128, 128, 64);
-    assertEquals(count(compile(ast, undefined, GPU), Ops.WMMA), 0);
-    assert(count(context({ ALLOW_TF32: 1 }, () => compile(ast, undefined, GPU)), Ops.WMMA) > 0);
+    assertEquals(countOf(compile(ast, undefined, GPU), Ops.WMMA), 0);
+    assert(countOf(context({ ALLOW_TF32: 1 }, () => compile(ast, undefined, GPU)), Ops.WMMA) > 0);
   }),
 );
