@@ -336,7 +336,8 @@ function verifyOrder(list: readonly UOp[], spec: Spec, stage: string): void {
   const seen = new Set<UOp>();
   const open: UOp[] = [];
   for (const u of list) {
-    if (seen.has(u)) fail(u, list, spec, stage, "it is listed twice");
+    // a UNIT is no value: the same order may be given again
+    if (seen.has(u) && u.op !== Ops.UNIT) fail(u, list, spec, stage, "it is listed twice");
     for (const s of u.src) {
       if (seen.has(s)) continue;
       // An accumulator stands before the loops that it lists.
