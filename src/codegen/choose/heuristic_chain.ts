@@ -17,8 +17,7 @@ import { carrierOf, RescaleCarrier } from "../../uop/core/carrier.ts";
 import { FUNCTION_OPS, isAlu, Ops } from "../../uop/core/ops.ts";
 import { dependsOn, sizeOf } from "../../uop/core/ranges.ts";
 import { toposort, type UOp } from "../../uop/core/uop.ts";
-import { chainRegisters, type ChainTile, type ChainWork, estimateChain } from "../machine/chain_model.ts";
-import { LEAST_USE } from "../machine/tile_model.ts";
+import { chainRegisters, type ChainTile, type ChainWork, estimateChain, LEAST_USE } from "../machine/chain_model.ts";
 import { Kernel } from "../opt/kernel.ts";
 import { WIDE } from "../opt/stage.ts";
 

@@ -25,7 +25,7 @@ import { WIDE } from "../opt/stage.ts";
 
 /** Bytes of a line of the cache of a card. */
 const LINE = 128;
-/** Sides of a product from which tiles pay: what a matrix unit has of rows. */
+/** Sides of a product that matrix units fill, of which the innermost is taken; of shorter ones the longest. */
 const LEAST_SIDE = 16;
 /** How many times longer copies take whose addresses are quotients and remainders (an estimate). */
 const MERGED_COST = 1.15;
@@ -110,11 +110,11 @@ function sidesOf(regions: readonly Region[], outputs: number, sizes: readonly nu
   return axes === undefined || axes.sums.length === 0 ? undefined : { reads: [a, b], ...axes };
 }
 
-/** The innermost axes that are long enough for tiles; undefined where a side has none. */
-function matricesOf({ reads, rows, columns, sums }: Sides, sizes: readonly number[]): Matrices | undefined {
-  const long = (axes: readonly number[]): number => axes.findLast((i) => sizes[i] >= LEAST_SIDE) ?? -1;
-  const [i, j, k] = [long(rows), long(columns), long(sums)];
-  if (i < 0 || j < 0 || k < 0) return undefined;
+/** The axes of tiles: the innermost that are long, or the longest. */
+function matricesOf({ reads, rows, columns, sums }: Sides, sizes: readonly number[]): Matrices {
+  const axisOf = (axes: readonly number[]): number =>
+    axes.findLast((i) => sizes[i] >= LEAST_SIDE) ?? axes.reduce((best, i) => sizes[i] >= sizes[best] ? i : best);
+  const [i, j, k] = [axisOf(rows), axisOf(columns), axisOf(sums)];
   const loops = sums.reduce((n, x) => x === k ? n : n * sizes[x], 1);
   return { reads, rows: Math.min(i, j), columns: Math.max(i, j), sum: k, loops };
 }
@@ -326,10 +326,8 @@ function productInTiles(make: () => Kernel, caps: Capabilities, mayShare: boolea
   if (sides === undefined) return undefined;
   const store = regions.find((r) => r.kind === "store")!.accesses.find((a) => a.isStore)!;
   const plain = matricesOf(sides, sizes);
-  const chooser = plain === undefined
-    ? undefined
-    : new TileChooser(kernel, caps, plain, sizes, outputs, store, false, mayShare);
-  const choice = chooser?.choose(), time = choice?.time ?? Infinity;
+  const chooser = new TileChooser(kernel, caps, plain, sizes, outputs, store, false, mayShare);
+  const choice = chooser.choose(), time = choice?.time ?? Infinity;
   const isOnUnits = (): boolean => caps.grid!.tensorCores.some((core) => hasProduct(kernel, core));
   const flat = merged(sides, sizes, isOnUnits), { rows, columns, sum } = flat.matrices;
   const floor = threadFloor(sizes.reduce((n, k) => n * k, 1), caps.grid!);
@@ -346,7 +344,7 @@ function productInTiles(make: () => Kernel, caps: Capabilities, mayShare: boolea
     time,
     floor,
     kernel: () => {
-      if (!isMade) chooser!.run(choice);
+      if (!isMade) chooser.run(choice);
       isMade = true;
       return kernel;
     },
@@ -363,8 +361,8 @@ function mergedProduct(
   if (!applyMerges(kernel, opts)) return undefined;
   const sizes = kernel.axes.map((a) => a.size), outputs = kernel.outputAxes.length;
   const { regions } = regionsOf(kernel.ast, kernel.axes), sides = sidesOf(regions, outputs, sizes);
-  const matrices = sides === undefined ? undefined : matricesOf(sides, sizes);
-  if (matrices === undefined) return undefined;
+  if (sides === undefined) return undefined;
+  const matrices = matricesOf(sides, sizes);
   const store = regions.find((r) => r.kind === "store")!.accesses.find((a) => a.isStore)!;
   const chooser = new TileChooser(kernel, caps, matrices, sizes, outputs, store);
   const isKnown = caps.grid!.tensorCores[found.number]?.shared !== undefined ||

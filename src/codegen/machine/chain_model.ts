@@ -13,7 +13,10 @@ import { GROUP_SHARED, MOST_REGISTERS } from "../../renderer/lanes.ts";
 import type { GridCaps } from "../../renderer/renderer.ts";
 import type { TensorCore } from "../../renderer/tensor_core_table.ts";
 import { CLOCK, LANES, LAUNCH } from "./grid_model.ts";
-import { ARRIVAL, COPY_RATE, LEAST_USE, SHARED_RATE } from "./tile_model.ts";
+import { ARRIVAL, COPY_RATE, SHARED_RATE } from "./tile_model.ts";
+
+/** Part of the rows or columns of tiles that must be useful: what else padding takes is not in the model. */
+export const LEAST_USE = 0.6;
 
 /** A chain of products. */
 export interface ChainWork {

@@ -136,8 +136,6 @@ const ELEMENT = 5, ELEMENT_LATENCY = 450;
 const MANY_ELEMENTS = 500;
 /** Sums that a thread may hold for a unit that adds to them. */
 const MOST_SUMS = 192;
-/** Part of the padded product that must be useful: else the next smaller tile is better. */
-export const LEAST_USE = 0.6;
 /** Buffers of a ring: of tiles that are small, and of others; where elements are copied one by one, which nobody awaits. */
 const RING = 4, LARGE_RING = 3, ELEMENT_RING = 2;
 /** Bytes from which a tile is large. */
@@ -196,12 +194,6 @@ export class TileModel {
     return this.product.operands[0].itemsize;
   }
 
-  /** Would most of the tiles be padding? */
-  private isWasted(x: number, y: number, deep: number): boolean {
-    const { operands: [{ size: m }, { size: n }], sum } = this.product;
-    return m * n * sum < LEAST_USE * roundUp(m, x) * roundUp(n, y) * roundUp(sum, deep);
-  }
-
   /** Groups of a unit of the device at a time; 0 where there is no room for one. */
   private residentOf(bytes: number, registers: number, threads: number): number {
     const { grid } = this;
@@ -228,7 +220,7 @@ export class TileModel {
     const threads = rows[1] * columns[1] * core.lanes, held = x * y / threads;
     const registers = Math.min(MOST_REGISTERS, roundUp(held + costs.registers, 8)), bytes = (x + y) * deep * itemsize;
     const isWhole = [x, y].every((side) => side * deep * itemsize % (threads * WIDE) === 0);
-    if (threads > grid.maxGroupThreads || held > MOST_SUMS || !isWhole || this.isWasted(x, y, deep)) return undefined;
+    if (threads > grid.maxGroupThreads || held > MOST_SUMS || !isWhole) return undefined;
     if (operands.some(({ piece }) => piece < WIDE) || !grid.hasAsyncCopy) return undefined;
     const steps = ceilDiv(sum, deep) * loops, copy = bytes / COPY_RATE;
     const read = x * y / (core.m * core.n) * (core.m + core.n) * deep * itemsize;
@@ -249,7 +241,7 @@ export class TileModel {
     return best;
   }
 
-  /** What a tile costs; undefined where the device cannot have it, or most of it would be padding. */
+  /** What a tile costs; undefined where the device cannot have it. */
   estimate(tile: Tile): TileEstimate | undefined {
     const { product, grid, costs, unit } = this, { operands, core, sum, loops } = product;
     if (core?.shared !== undefined) return this.estimateShared(tile, core);
@@ -257,7 +249,6 @@ export class TileModel {
     const lanes = core?.lanes ?? 1, threads = rows[1] * columns[1] * lanes, warps = ceilDiv(threads, 32);
     const x = sideOf(rows, unit[0]), y = sideOf(columns, unit[1]), deep = depth * unit[2];
     if (threads > grid.maxGroupThreads) return undefined;
-    if (this.isWasted(x, y, deep)) return undefined;
     let bytes = 0, copy = 0, elements = 0, quotients = 0;
     for (let k = 0; k < 2; k++) {
       const { itemsize, piece, isAlong, quotients: axes } = operands[k], side = k === 0 ? x : y, count = side * deep;

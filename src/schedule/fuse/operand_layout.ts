@@ -32,7 +32,7 @@ const LINE = 128;
  * copy engine would bring those in lines.
  */
 const ROW_USES = 256, LINE_USES = 1280;
-/** How much longer rows may become. */
+/** How much longer rows may become that are read by 16 bytes as they are. */
 const MOST_PADDED = 1.125;
 /** Products of elements that take a large GPU as long as a launch. */
 const LEAST_PRODUCTS = 1 << 28;
@@ -53,7 +53,7 @@ function operandOf(u: UOp, caps: Capabilities): Operand | undefined {
     else if (!isMovement(u.op) || u.op === Ops.WINDOW) break;
     chain.push(u);
   }
-  if (!cast || u.dtype.itemsize !== 2) return undefined;
+  if (!cast || u.dtype.itemsize > 2) return undefined;
   // memory is flat: its shape is that of the node above
   const last = chain[chain.length - 1];
   if (last.op !== Ops.RESHAPE || shapeOf(u).length > 1) return { chain, base: u };
@@ -76,9 +76,12 @@ function layoutFor(o: Operand, product: UOp, axes: readonly number[], caps: Capa
   const lanes = WIDE / o.base.dtype.itemsize;
   const isWide = (d: number): boolean => ranges.includes(idx[d]) && idx[d].op === Ops.RANGE && shape[d] % lanes === 0;
   const last = rank - 1, size = shape[last], row = roundUp(size, LINE / o.base.dtype.itemsize);
-  const isRow = ranges.includes(idx[last]) && idx[last].op === Ops.RANGE && row > size && row <= size * MOST_PADDED;
+  const isRow = ranges.includes(idx[last]) && idx[last].op === Ops.RANGE && row > size;
   if (isRow && caps.grid!.copyEngine !== undefined && numelOf(product) >= LEAST_PRODUCTS) {
-    if (uses >= (size % lanes === 0 ? LINE_USES : ROW_USES)) return { order: rangeOf(rank), row };
+    const isWhole = size % lanes === 0;
+    if (uses >= (isWhole ? LINE_USES : ROW_USES) && row <= size * (isWhole ? MOST_PADDED : 2)) {
+      return { order: rangeOf(rank), row };
+    }
   }
   if (isWide(last)) return undefined;
   const inner = shape.map((_, d) => d).filter((d) => isWide(d) && axes.some((a) => ranges[a] === idx[d]));

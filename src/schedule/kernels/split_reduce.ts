@@ -75,8 +75,8 @@ function partsOfProduct(tiles: number, length: number, caps: Capabilities): numb
   return Math.max(1, Math.min(Math.floor(units * GROUPS_A_UNIT / tiles), Math.floor(length / least)));
 }
 
-/** Sides of the tile of a product that a group of threads has, about (64 or 128 in tile_candidates.ts). */
-const TILE_SIDE = 64;
+/** Sides of the tile of a product that a group of threads has, about (64 or 128 in tile_candidates.ts); sides that have one. */
+const TILE_SIDE = 64, LEAST_SIDE = 4;
 /** Iterations of a product's sum that are worth a part: while units are idle, and where all have a tile already. */
 const LEAST_SUM = 256, LONG_SUM = 4096;
 
@@ -91,7 +91,7 @@ function tilesOf(u: UOp, around: readonly UOp[]): number {
   const [a, b] = loads, axes = contraction(around, [], (r) => dependsOn(a, r), (r) => dependsOn(b, r));
   if (axes === undefined) return 0;
   const rows = iterationsOf(axes.rows), columns = iterationsOf(axes.columns);
-  if (Math.min(rows, columns) < TILE_SIDE / 4) return 0;
+  if (Math.min(rows, columns) < LEAST_SIDE) return 0;
   const batch = iterationsOf(around) / rows / columns;
   return ceilDiv(rows, TILE_SIDE) * ceilDiv(columns, TILE_SIDE) * batch;
 }
