@@ -194,7 +194,7 @@ export class Maker {
     const { r } = this, all = [...this.model.handles.keys()], on = r.pick(all), { shape, kind } = this.model.get(on);
     const p = this.chance;
     let s: Statement;
-    // of a copy that may be a mistake: a named error (tests/tensor/inplace_test.ts)
+    // of a copy that may be a mistake: a named error (tests/tensor/inplace_order_test.ts)
     const mayAssign = !this.copies.has(on);
     if (p < 0.3 && mayAssign) {
       const value = this.operand(shape, kind);
