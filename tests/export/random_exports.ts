@@ -13,6 +13,7 @@ import { type Names, type Program, runLines } from "../fuzz/parts/program_maker.
 import { compareTracked, evaluateTracked, type Tracked } from "../fuzz/parts/tracked.ts";
 import { programOf } from "../fuzz/programs.ts";
 import { compilersHere, run } from "./build.ts";
+import { casesOf } from "../support/parts.ts";
 
 /** How exports are written. */
 export const FORMS: readonly string[] = ["plain", "fast", "wasm"];
@@ -195,11 +196,8 @@ export async function randomExports(
 if (import.meta.main) {
   const args = parseArgs(Deno.args, { string: ["count", "seed", "forms", "case"] });
   Device.default = "WASM";
-  const one = args.case === undefined ? undefined : Number(args.case);
   const report = await randomExports({
-    seed: Number(args.seed ?? 1),
-    from: one ?? 0,
-    count: one === undefined ? Number(args.count ?? 50) : 1,
+    ...casesOf(args, 50),
     forms: (args.forms ?? FORMS.join()).split(","),
   });
   for (const f of report.failures) console.log(`${f}\n`);

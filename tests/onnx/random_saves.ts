@@ -13,6 +13,7 @@ import { compareTracked, evaluateTracked, type Tracked } from "../fuzz/parts/tra
 import { type Program, runLines } from "../fuzz/parts/program_maker.ts";
 import { programOf } from "../fuzz/programs.ts";
 import { onnxruntime } from "./against_onnxruntime.ts";
+import { casesOf } from "../support/parts.ts";
 
 /** What became of random programs. */
 export interface SaveReport {
@@ -110,11 +111,8 @@ export async function randomSaves(
 if (import.meta.main) {
   const args = parseArgs(Deno.args, { string: ["count", "seed", "case"], boolean: ["ort"] });
   Device.default = "WASM";
-  const one = args.case === undefined ? undefined : Number(args.case);
   const report = await randomSaves({
-    seed: Number(args.seed ?? 1),
-    from: one ?? 0,
-    count: one === undefined ? Number(args.count ?? 100) : 1,
+    ...casesOf(args, 100),
     ort: args.ort ? await onnxruntime() : undefined,
   });
   for (const f of report.failures) console.log(f, "\n");

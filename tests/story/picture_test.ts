@@ -3,6 +3,7 @@ import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { ArgumentError, Device, schedule, Tensor } from "../../mod.ts";
 import { graph } from "../../src/story/picture.ts";
 import { runDeno } from "../system/subprocess.ts";
+import { withProgram } from "./program_folder.ts";
 
 const device = "JS";
 Device.get();
@@ -50,34 +51,28 @@ Deno.test("schedule: prints as a table of its steps", () => {
   assertMatch(Deno.inspect(Tensor.ones([2], { device }).realize().schedule()), /^ +step/);
 });
 
-Deno.test("graph: GRAPH and SAVE_SCHEDULE of a program", async () => {
-  const folder = await Deno.makeTempDir(), mod = new URL("../../mod.ts", import.meta.url).href;
-  try {
-    await Deno.writeTextFile(
-      `${folder}/program.ts`,
-      `import { Tensor } from "${mod}";
-const x = Tensor.ones([8], { device: "WASM" }).contiguous().realize();
+Deno.test("graph: GRAPH and SAVE_SCHEDULE of a program", () =>
+  withProgram(
+    `const x = Tensor.ones([8], { device: "WASM" }).contiguous().realize();
 for (let i = 0; i < 3; i++) x.add(2.5).sum().realize();`,
-    );
-    const env = { GRAPH: "1", SAVE_SCHEDULE: "kept/s.json" };
-    const { code, stderr } = await runDeno(["run", "-A", "--no-check", "program.ts"], { cwd: folder, env });
-    assertEquals(code, 0, stderr);
-    const names = [...Deno.readDirSync(`${folder}/graph`)].map((e) => e.name).sort();
-    assertEquals(
-      names.filter((n) => n.startsWith("1_")),
-      ["schedule.dot", "schedule.svg", "tensors.dot", "tensors.svg"].map((n) => `1_${n}`),
-    );
-    assert(names.length <= 12, "each schedule once");
-    assertMatch(Deno.readTextFileSync(`${folder}/graph/${names.at(-1)}`), /^<svg/);
-    const { title, schedules, kernels } = JSON.parse(Deno.readTextFileSync(`${folder}/kept/s.json`));
-    assertEquals(title, "program.ts");
-    assert(schedules.some((s: { uses: number }) => s.uses >= 2) && kernels.length > 0);
-    assert(
-      kernels.some((k: { lines: string[] }) =>
-        k.lines.includes("program.ts:3:35") || k.lines.some((l) => l.startsWith("program.ts:3:"))
-      ),
-    );
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
-});
+    async (folder) => {
+      const env = { GRAPH: "1", SAVE_SCHEDULE: "kept/s.json" };
+      const { code, stderr } = await runDeno(["run", "-A", "--no-check", "program.ts"], { cwd: folder, env });
+      assertEquals(code, 0, stderr);
+      const names = [...Deno.readDirSync(`${folder}/graph`)].map((e) => e.name).sort();
+      assertEquals(
+        names.filter((n) => n.startsWith("1_")),
+        ["schedule.dot", "schedule.svg", "tensors.dot", "tensors.svg"].map((n) => `1_${n}`),
+      );
+      assert(names.length <= 12, "each schedule once");
+      assertMatch(Deno.readTextFileSync(`${folder}/graph/${names.at(-1)}`), /^<svg/);
+      const { title, schedules, kernels } = JSON.parse(Deno.readTextFileSync(`${folder}/kept/s.json`));
+      assertEquals(title, "program.ts");
+      assert(schedules.some((s: { uses: number }) => s.uses >= 2) && kernels.length > 0);
+      assert(
+        kernels.some((k: { lines: string[] }) =>
+          k.lines.includes("program.ts:3:35") || k.lines.some((l) => l.startsWith("program.ts:3:"))
+        ),
+      );
+    },
+  ));

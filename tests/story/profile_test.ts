@@ -5,6 +5,7 @@ import { Profile, profile } from "../../src/story/profile.ts";
 import { Profiler } from "../../src/story/profiler.ts";
 import { listen, spans } from "../../src/helpers/spans.ts";
 import { runDeno } from "../system/subprocess.ts";
+import { withProgram } from "./program_folder.ts";
 
 const devices = Device.list().filter((d) => d.available && ["CLANG", "WASM", "JS"].includes(d.name)).map((d) => d.name);
 
@@ -266,24 +267,18 @@ Deno.test("profile: what throws ends it; what is no function is refused", async 
   await assertRejects(() => profile(() => 1, { counts: true } as never), ArgumentError, "counts");
 });
 
-Deno.test("profile: PROFILE=name on a program that throws", async () => {
-  const folder = await Deno.makeTempDir(), mod = new URL("../../mod.ts", import.meta.url).href;
-  try {
-    await Deno.writeTextFile(
-      `${folder}/program.ts`,
-      `import { Tensor } from "${mod}";
-Tensor.ones([64], { device: "WASM" }).contiguous().add(2).realize();
+Deno.test("profile: PROFILE=name on a program that throws", () =>
+  withProgram(
+    `Tensor.ones([64], { device: "WASM" }).contiguous().add(2).realize();
 throw new Error("halfway");`,
-    );
-    const args = ["run", "-A", "--no-check", "program.ts"];
-    const { code, stderr } = await runDeno(args, { cwd: folder, env: { PROFILE: "sub/trace.pftrace" } });
-    assertEquals(code, 1);
-    assertMatch(
-      stderr,
-      /^PROFILE: sub\/trace\.pftrace\nprofile: [^]*WASM: \d+ launch[^]*program\.ts:2:\d+\n[^]*halfway/m,
-    );
-    assert((await Deno.stat(`${folder}/sub/trace.pftrace`)).size > 500);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
-});
+    async (folder) => {
+      const args = ["run", "-A", "--no-check", "program.ts"];
+      const { code, stderr } = await runDeno(args, { cwd: folder, env: { PROFILE: "sub/trace.pftrace" } });
+      assertEquals(code, 1);
+      assertMatch(
+        stderr,
+        /^PROFILE: sub\/trace\.pftrace\nprofile: [^]*WASM: \d+ launch[^]*program\.ts:2:\d+\n[^]*halfway/m,
+      );
+      assert((await Deno.stat(`${folder}/sub/trace.pftrace`)).size > 500);
+    },
+  ));

@@ -16,6 +16,17 @@ export function partOf(args: { readonly part?: string; readonly parts?: string }
   return { part: Number(args.part ?? 0), parts: Number(args.parts ?? 1) };
 }
 
+/** Which random cases a command line asks for: `--seed`, and `--case`, one, or `--count` from the first on. */
+export function casesOf(
+  args: { readonly seed?: string; readonly case?: string; readonly count?: string },
+  count: number,
+): { seed: number; from: number; count: number } {
+  const seed = Number(args.seed ?? 1);
+  return args.case === undefined
+    ? { seed, from: 0, count: Number(args.count ?? count) }
+    : { seed, from: Number(args.case), count: 1 };
+}
+
 /** Runs `script` with this program's arguments in `jobs` parts; how many of them failed. */
 export async function runParts(script: string, jobs: number): Promise<number> {
   const runs = Array.from({ length: jobs }, (_, part) =>

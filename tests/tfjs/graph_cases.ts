@@ -146,23 +146,8 @@ export const GRAPH_CASES: readonly GraphCase[] = [
   ...["Add", "AddV2", "Sub", "Mul", "RealDiv", "Maximum", "Minimum", "SquaredDifference"].map(binary),
   one("FloorDiv", { a: floats(4), b: floats(4) }),
   one("FloorMod", { a: floats(4), b: floats(4) }),
-  one(
-    "FloorDiv",
-    { a: ints([7, -7, 7, -7]), b: ints([2, 2, -2, -2]) },
-    {},
-    { T: type("INT32") },
-    undefined,
-    1,
-    "of int32",
-  ),
-  one(
-    "FloorMod",
-    { a: ints([7, -7, 7, -7]), b: ints([2, 2, -2, -2]) },
-    {},
-    { T: type("INT32") },
-    undefined,
-    1,
-    "of int32",
+  ...["FloorDiv", "FloorMod"].map((op) =>
+    one(op, { a: ints([7, -7, 7, -7]), b: ints([2, 2, -2, -2]) }, {}, { T: type("INT32") }, undefined, 1, "of int32")
   ),
   one("DivNoNan", { a: floats(4), b: { ...floats(4), values: [0, 2, 0, -1] } }),
   one("AddN", { a: floats(4), b: floats(4), c: floats(4) }, {}, { N: i(3) }),

@@ -32,6 +32,25 @@ export interface Browser<P> {
   /** Ends it. */
   close(): Promise<void>;
 }
+/** What is used of what a page tells. */
+export interface Told {
+  type(): string;
+  text(): string;
+  url(): string;
+  readonly message: string;
+}
+
+/** Errors that a page logs or throws, and its requests to other hosts than that of `url`: a list that grows. */
+export function errorsOf(page: { on(event: string, listener: (x: Told) => void): void }, url: string): string[] {
+  const errors: string[] = [];
+  page.on("console", (m) => m.type() === "error" ? errors.push(m.text()) : undefined);
+  page.on("pageerror", (e) => errors.push(e.message));
+  page.on("request", (r) => {
+    if (!r.url().startsWith(url) && !/^(data|blob):/.test(r.url())) errors.push(`a request to ${r.url()}`);
+  });
+  return errors;
+}
+
 interface Page {
   setDefaultTimeout(ms: number): void;
   on(event: "pageerror", listener: (error: Error) => void): void;

@@ -7,7 +7,7 @@
  */
 import { parseArgs } from "@std/cli/parse-args";
 import { buildPage, servePage } from "../../examples/web/build.ts";
-import { findLaunch } from "./browser.ts";
+import { errorsOf, findLaunch, type Told } from "./browser.ts";
 
 /** What was seen. */
 export interface GallerySeen {
@@ -53,7 +53,7 @@ interface Page {
     up(): Promise<void>;
   };
   setDefaultTimeout(ms: number): void;
-  on(event: string, listener: (x: { type(): string; text(): string; url(): string; message: string }) => void): void;
+  on(event: string, listener: (x: Told) => void): void;
   goto(url: string): Promise<unknown>;
   reload(): Promise<unknown>;
   locator(selector: string): Locator;
@@ -74,18 +74,11 @@ interface Options {
 const text = (id: string): string => `document.getElementById("${id}").textContent`;
 
 async function visit(page: Page, url: string, { shots, gpu: reads }: Options): Promise<GallerySeen> {
-  const errors: string[] = [],
+  const errors = errorsOf(page, url),
     shot = async (name: string): Promise<void> => {
       if (shots !== undefined) await page.screenshot({ path: `${shots}/${name}.png`, fullPage: true });
     };
   page.setDefaultTimeout(90_000);
-  page.on("console", (m) => m.type() === "error" ? errors.push(m.text()) : undefined);
-  page.on("pageerror", (e) => errors.push(e.message));
-  page.on(
-    "request",
-    (r) =>
-      r.url().startsWith(url) || /^(data|blob):/.test(r.url()) ? undefined : errors.push(`a request to ${r.url()}`),
-  );
   await page.setViewportSize({ width: 1100, height: 800 });
   await page.goto(url);
   await page.waitForFunction(`!document.getElementById("train").disabled`);

@@ -12,7 +12,7 @@ import { Buffer } from "node:buffer";
 import { parseArgs } from "@std/cli/parse-args";
 import { buildPage, servePage } from "../../examples/web/build.ts";
 import { buildModel, type ModelSpec } from "../onnx/build_model.ts";
-import { findLaunch } from "./browser.ts";
+import { errorsOf, findLaunch, type Told } from "./browser.ts";
 
 /** What was seen. */
 export interface DemosSeen {
@@ -49,7 +49,7 @@ interface Locator {
 }
 interface Page {
   setDefaultTimeout(ms: number): void;
-  on(event: string, listener: (x: { type(): string; text(): string; url(): string; message: string }) => void): void;
+  on(event: string, listener: (x: Told) => void): void;
   goto(url: string): Promise<unknown>;
   locator(selector: string): Locator;
   screenshot(o: { path: string; fullPage: boolean; quality?: number }): Promise<unknown>;
@@ -218,15 +218,8 @@ async function visit(page: Page, url: string, { shots, hasSamples, gpu }: {
   hasSamples: boolean;
   gpu: boolean;
 }): Promise<DemosSeen> {
-  const errors: string[] = [];
+  const errors = errorsOf(page, url);
   page.setDefaultTimeout(240_000);
-  page.on("console", (m) => m.type() === "error" ? errors.push(m.text()) : undefined);
-  page.on("pageerror", (e) => errors.push(e.message));
-  page.on(
-    "request",
-    (r) =>
-      /^(data|blob):/.test(r.url()) || r.url().startsWith(url) ? undefined : errors.push(`a request to ${r.url()}`),
-  );
   await page.setViewportSize({ width: 1100, height: 800 });
   await page.goto(url);
   await page.waitForFunction(`!document.getElementById("train").disabled && !/^Loading/.test(${text("faces-status")})`);

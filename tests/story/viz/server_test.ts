@@ -5,6 +5,7 @@ import { unpackData } from "../../../src/story/viz/page_data.ts";
 import { answer, serveViz } from "../../../src/story/viz/server.ts";
 import { FORMAT, parseVizData, VERSION, type VizData } from "../../../src/story/viz/viz_data.ts";
 import { runDeno } from "../../system/subprocess.ts";
+import { withProgram } from "../program_folder.ts";
 
 const lists = { nodes: [], rules: [], works: [], passes: [], kernels: [], schedules: [], events: [], notes: [] };
 const data: VizData = { format: FORMAT, version: VERSION, title: "<none>", dropped: 0, ...lists };
@@ -49,27 +50,17 @@ Deno.test("viz server: a port in use", async () => {
   await server.shutdown();
 });
 
-const PROGRAM = `import { Tensor } from "MOD";
-console.log(await Tensor.ones([8, 4], { device: "WASM" }).contiguous().add(2).sum().item());
+const PROGRAM = `console.log(await Tensor.ones([8, 4], { device: "WASM" }).contiguous().add(2).sum().item());
 if (Deno.args[0] === "throw") throw new TypeError("halfway");
 if (Deno.args[0] === "exit") Deno.exit(3);
 `;
 
-async function inFolder(fn: (folder: string, program: string) => Promise<void>): Promise<void> {
-  const folder = await Deno.makeTempDir();
-  const program = `${folder}/program.ts`;
-  await Deno.writeTextFile(program, PROGRAM.replace("MOD", new URL("../../../mod.ts", import.meta.url).href));
-  try {
-    await fn(folder, program);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
-}
+const recordedIn = (fn: (folder: string) => Promise<void>): Promise<void> => withProgram(PROGRAM, fn);
 
 Deno.test("viz: a program is recorded to its end, whatever that is", () =>
-  inFolder(async (folder, program) => {
+  recordedIn(async (folder) => {
     for (const [how, code, error] of [["", 0, undefined], ["exit", 3, undefined], ["throw", 1, "TypeError: halfway"]]) {
-      const run = await runDeno(["run", "-A", "--no-check", program, String(how)], {
+      const run = await runDeno(["run", "-A", "--no-check", "program.ts", String(how)], {
         cwd: folder,
         env: { VIZ: "out.json" },
       });
@@ -82,15 +73,15 @@ Deno.test("viz: a program is recorded to its end, whatever that is", () =>
           recorded.kernels.every((k) => k.lines.every((l) => l.startsWith("program.ts:"))),
       );
     }
-    const html = await runDeno(["run", "-A", "--no-check", program], { cwd: folder, env: { VIZ: "out.html" } });
+    const html = await runDeno(["run", "-A", "--no-check", "program.ts"], { cwd: folder, env: { VIZ: "out.html" } });
     assertEquals(html.code, 0, html.stderr);
     assertMatch(await Deno.readTextFile(`${folder}/out.html`), /^<!doctype html>[^]*id="data">H4sI/);
   }));
 
 Deno.test("viz: what cannot be done is said, and the program goes on", () =>
-  inFolder(async (folder, program) => {
+  recordedIn(async (folder) => {
     const run = (VIZ: string, permissions: string[]) =>
-      runDeno(["run", "--no-prompt", "--no-check", "--allow-env", "--allow-read", ...permissions, program], {
+      runDeno(["run", "--no-prompt", "--no-check", "--allow-env", "--allow-read", ...permissions, "program.ts"], {
         cwd: folder,
         env: { VIZ },
       });
