@@ -433,6 +433,7 @@ export function capsOf(
     l1: Math.max(0, l1),
     l2: Math.max(0, l2),
     hasMulAcc: macros.has("__FMA__") || macros.has("__ARM_FEATURE_FMA"),
+    hasDots: wide || macros.has("__AVX2__"),
     // gcc makes no masked loads of a loop over lanes
     hasMaskedLoads: macros.has("__AVX2__") && /clang/i.test(version),
     ...(last > 0 ? { streamedBytes: last } : {}),

@@ -28,6 +28,7 @@ import { decomposeTranscendentals } from "./late/decomp/transcendental.ts";
 import { devectorize, fitsVectors } from "./late/devectorizer.ts";
 import { shareLimits } from "./late/share_limits.ts";
 import { blockSums } from "./lower/blocked_sums.ts";
+import { dotSums } from "./lower/dot_sums.ts";
 import { expand } from "./lower/expander.ts";
 import { factorSums } from "./lower/factored_sums.ts";
 import { type Placement, placeThreads } from "./lower/gpudims.ts";
@@ -151,6 +152,7 @@ export const KERNEL_PASSES: readonly Pass<KernelState>[] = [
   { name: "lay phases", when: (k, u) => onGrid(k) && hasPhases(u), run: shareOutPhases, spec: specKernel },
   { name: "apply opts", when: takesOpts, run: optimize, spec: specKernel },
   { name: "factor sums", when: isChosen, run: factorSums, spec: specKernel },
+  { name: "dot products", when: (k) => isChosen(k) && k.caps.hasDots === true, run: dotSums, spec: specKernel },
   { name: "block long sums", run: blockSums, spec: specKernel },
   { name: "simplify indices", run: simplifyKernel, spec: specKernel },
   { name: "gate threads", when: onGrid, run: gateThreads },

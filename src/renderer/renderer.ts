@@ -100,6 +100,8 @@ export interface Capabilities {
   readonly maxBuffers: number;
   /** True where MULACC is one rounding or at least no slower. */
   readonly hasMulAcc: boolean;
+  /** True where DOT is an instruction or few; false where absent: then there is none in kernels. */
+  readonly hasDots?: boolean;
   /** True where -x >> n is miscompiled, and written as ~((x - 1) >> n), which is the same; false where absent. */
   readonly avoidsShiftedNegations?: boolean;
   /** True where a vector of 32 bits a lane can be loaded under a mask as fast as without; false where absent. */

@@ -226,7 +226,8 @@ class Expander {
       return uop(Ops.LOAD, u.dtype, alt === undefined || g === undefined ? [place] : [place, this.get(alt)]);
     }
     const n = copies.sizes[p], depends = copies.dependsOn(p);
-    if (!depends(at.src[0]) && slopeOf(at.src[1], copies.sets.ranges[p], n, depends) === 1) {
+    const step = u.dtype.itemsize / at.dtype.itemsize; // more than 1 for words of bytes
+    if (!depends(at.src[0]) && slopeOf(at.src[1], copies.sets.ranges[p], n, depends) === step) {
       const g = gate === undefined ? undefined : this.uniformGate(gate, p, depends);
       if (g === "varies") {
         const v = this.conditionalLoad(u, p, depends);
@@ -239,7 +240,7 @@ class Expander {
         return uop(Ops.LOAD, v, alt === undefined || g === undefined ? [place] : [place, broadcast(this.get(alt), n)]);
       }
     }
-    return this.shuffledLoad(u, p) ??
+    return (step > 1 ? undefined : this.shuffledLoad(u, p)) ??
       vectorize(Array.from({ length: n }, (_, l) => copies.with(p, l, () => this.get(u))));
   }
 

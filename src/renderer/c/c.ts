@@ -290,12 +290,53 @@ const lanes: CRule = (w, u, [a, b]) => {
   return `${full}(${a}, ${b})`;
 };
 
+/** Four products of bytes and what they are added to: an instruction of VNNI, or pairs of products of 16 bits. */
+const dot: CRule = (w, u, [a, b, c]) => {
+  const { count } = u.dtype, bits = 32 * count, t = type(w, u.dtype);
+  const bytes = (x: string, i: number): string => `((${x} >> ${8 * i}) & 255)`;
+  const signed = (x: string, i: number): string => `((${x} << ${24 - 8 * i}) >> 24)`;
+  const each = [0, 1, 2, 3].map((i) => `${bytes("a", i)} * ${signed("b", i)}`).join(" + ");
+  w.declare("prelude", PRELUDE);
+  if (!isVector(u.dtype)) {
+    const x4 = vectorType(w, dtypes.int32.vec(4)), wide = (x: string): string => `(${x4}){${x}}`;
+    w.declare(
+      "dot",
+      `#if __has_builtin(__builtin_ia32_vpdpbusd128) && (defined(__AVX512VNNI__) && defined(__AVX512VL__) || defined(__AVXVNNI__))\n` +
+        `INLINE int dot(int a, int b, int c) { return ((${x4})__builtin_ia32_vpdpbusd128(${wide("c")}, ${wide("a")}, ${
+          wide("b")
+        }))[0]; }\n` +
+        `#else\nINLINE int dot(int a, int b, int c) { int r = 0; for (int i = 0; i < 32; i += 8) ` +
+        `r += (a >> i & 255) * (signed char)(b >> i); return (int)((unsigned)c + (unsigned)r); }\n#endif`,
+    );
+    return `dot(${a}, ${b}, ${c})`;
+  }
+  const name = `dot_x${count}`, head = `INLINE ${t} ${name}(${t} a, ${t} b, ${t} c)`;
+  if (bits < 128) w.declare(name, `${head} { return c + ${each}; }`);
+  else {
+    const h = vectorType(w, dtypes.int16.vec(2 * count)), uh = wrappingType(w, dtypes.int16.vec(2 * count));
+    const half = (x: string): string => `(${h})((${uh})((${h})${x} << 8)) >> 8`;
+    const pairs = (x: string, y: string): string => `(${t})__builtin_ia32_pmaddwd${bits}(${x}, ${y})`;
+    w.declare(
+      name,
+      `#if __has_builtin(__builtin_ia32_vpdpbusd${bits}) && (defined(__AVX512VNNI__) && (defined(__AVX512VL__) || ${bits} == 512) || defined(__AVXVNNI__) && ${bits} < 512)\n` +
+        `${head} { return (${t})__builtin_ia32_vpdpbusd${bits}(c, a, b); }\n` +
+        `#elif __has_builtin(__builtin_ia32_pmaddwd${bits}) && (${bits} < 512 || defined(__AVX512BW__))\n` +
+        `${head} { return c + ${pairs(`(${h})a & 255`, half("b"))} + ${
+          pairs(`(${h})((${uh})a >> 8)`, `(${h})b >> 8`)
+        }; }\n` +
+        `#else\n${head} { return c + ${each}; }\n#endif`,
+    );
+  }
+  return `${name}(${a}, ${b}, ${c})`;
+};
+
 const rules: Record<number, CRule> = {
   [Ops.ADD]: arithmetic("+", "|"),
   [Ops.SUB]: arithmetic("-", "^"),
   [Ops.MUL]: arithmetic("*", "&"),
   [Ops.NEG]: (w, u, src) => u.dtype.isBool ? src[0] : wrapping(w, u, src, ([a]) => `(-${a})`),
   [Ops.MULACC]: (w, u, src) => wrapping(w, u, src, ([a, b, c]) => `(${a} * ${b} + ${c})`),
+  [Ops.DOT]: dot,
   [Ops.FDIV]: binary("/"),
   [Ops.MAX]: max,
   [Ops.CDIV]: division("/"),
@@ -329,8 +370,19 @@ function inOrder(program: LinearProgram): ReadonlySet<UOp> {
   return loads;
 }
 
+/** Words of bytes, which begin anywhere. */
+function words(w: CWriter, u: UOp, place: string): string {
+  const t = type(w, u.dtype), name = `${shortName(u.dtype)}x${u.dtype.count}_w`;
+  w.declare("prelude", PRELUDE);
+  w.declare(name, `typedef ${t} ${name} __attribute__((aligned(1), may_alias));`);
+  if (!inOrder(w.program).has(u)) return `(*(const ${name} *)${place})`;
+  w.declare("AHEAD", READ_AHEAD);
+  return `(PREFETCH(${place}), *(const ${name} *)${place})`;
+}
+
 function load(w: CWriter, u: UOp, { base, name, at }: CAddress): string {
   const d = u.dtype, n = d.count;
+  if (d.itemsize > n * base.dtype.itemsize) return words(w, u, `&${name}[${at}]`);
   if (n === 1) return d.isBool ? `(${name}[${at}] != 0)` : `${name}[${at}]`;
   const from = (d.isBool ? dtypes.int8 : base.dtype.scalar).vec(n), t = vectorType(w, from);
   let text: string;

@@ -42,7 +42,8 @@ export const STREAM: string = `#if __has_builtin(__builtin_nontemporal_store)
 
 /** Reads a vector, and asks for what comes later; addresses past the end are no fault. */
 export const READ_AHEAD: string = `#if __has_builtin(__builtin_prefetch)
-#define AHEAD(T, p) (__builtin_prefetch((const char *)(p) + ${AHEAD}), *(const T##_u *)(p))
+#define PREFETCH(p) __builtin_prefetch((const char *)(p) + ${AHEAD})
 #else
-#define AHEAD(T, p) (*(const T##_u *)(p))
-#endif`;
+#define PREFETCH(p) ((void)0)
+#endif
+#define AHEAD(T, p) (PREFETCH(p), *(const T##_u *)(p))`;

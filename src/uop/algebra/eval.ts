@@ -176,6 +176,11 @@ function unaryValue(op: Ops, d: DType, v: ConstValue): ConstValue | undefined {
   return f === undefined ? undefined : roundFloat(d, f(v as number));
 }
 
+/** DOT: unsigned bytes of `a` times signed ones of `b`, and `c`. */
+function dotOf(a: number, b: number, c: number): number {
+  return [0, 8, 16, 24].reduce((sum, i) => sum + (a >>> i & 255) * (b << (24 - i) >> 24), c) | 0;
+}
+
 /**
  * The value of `op` applied to `values`, one lane. `dtype` is the result's, `from` the dtype of the first operand (of
  * the second for WHERE). undefined where the op has no value (integer division by zero) or is no ALU op.
@@ -192,6 +197,7 @@ export function evalOp(op: Ops, dtype: DType, from: DType, values: readonly Cons
     const p = d.isFloat ? (a as number) * (b as number) : evalOp(Ops.MUL, d, d, [a, b])!;
     return d.isFloat ? roundFloat(d, (p as number) + (c as number)) : evalOp(Ops.ADD, d, d, [p, c]);
   }
+  if (op === Ops.DOT) return dotOf(a as number, b as number, c as number);
   if (values.length !== 2) return undefined;
   if (d.isFloat) {
     const r = FLOAT_OPS[op]?.(a as number, b as number, d.bits);

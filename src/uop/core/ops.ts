@@ -107,6 +107,7 @@ export const Ops = {
   // ternary
   WHERE: 62,
   MULACC: 63, // P only: a * b + c, fused where the device fuses
+  DOT: 84, // int32, K and P: c and the sum of the four products of a byte of a, unsigned, and one of b, signed. Wraps
   // matrix units
   WMMA: 64, // P: src [a, b, c], each the thread's elements of a tile as a vector; arg TensorCore: a * b + c.
   // Where the unit reads shared memory, b and most a are INDEXes of a tile's first element there.
@@ -219,6 +220,7 @@ const TABLE: Record<keyof typeof Ops, readonly [arity: number, flags: number, al
   SHR: [2, INTEGERS, 2],
   WHERE: [3, 0, 3],
   MULACC: [3, 0, 3],
+  DOT: [3, INTEGERS, 3],
   WMMA: [N, COLLECTIVE, 0],
   LDMATRIX: [1, COLLECTIVE, 0],
   UNIT: [N, COLLECTIVE, 0],

@@ -66,6 +66,7 @@ function aluTest(u: UOp): true | string {
   const flags = opFlags[op];
   if ((flags & FLOATS) !== 0 && !dtype.isFloat) return "only floats have this op";
   if ((flags & INTEGERS) !== 0 && !dtype.isInt) return "only integers have this op";
+  if (op === Ops.DOT && dtype.scalar !== dtypes.int32) return "DOT is of words of 32 bits";
   if ((flags & BITS) !== 0 && dtype.isFloat) return "floats have no bits here";
   return true;
 }
@@ -114,7 +115,13 @@ function loadTest(u: UOp): true | string {
   const [at, alt] = u.src;
   if (at?.op !== Ops.INDEX) return "LOAD reads an INDEX";
   if (alt !== undefined && alt.dtype !== u.dtype) return "the alternative has the dtype of the LOAD";
-  return check(u.dtype.scalar === at.dtype.scalar, "LOAD gives what is stored");
+  return check(u.dtype.scalar === at.dtype.scalar || isWord(u), "LOAD gives what is stored, or words of bytes");
+}
+
+/** Is a LOAD one of four neighboring bytes as an integer of 32 bits, the first lowest? */
+function isWord({ dtype, src: [at] }: UOp): boolean {
+  return dtype.scalar === dtypes.int32 && at.dtype.scalar.isInt && at.dtype.itemsize === 1 &&
+    at.src[0].op === Ops.PARAM;
 }
 
 function storeTest(u: UOp): true | string {
@@ -201,6 +208,7 @@ export const specTensor: Spec = table("tensor", tensorAlu, {
   NEG: never,
   SUB: never,
   MULACC: never,
+  DOT: never,
 });
 
 /** What a kernel has at all stages. */

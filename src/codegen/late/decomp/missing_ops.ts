@@ -98,6 +98,11 @@ const pmMulAcc: PatternMatcher = new PatternMatcher("mulacc", [
   rule(x.mul(y).add(z), ({ x, y, z }) => x.dtype.isFloat ? uop(Ops.MULACC, x.dtype, [x, y, z]) : undefined), // x*y + z
 ]);
 
+/** What is added to a DOT is where that begins. Stage P, last. */
+const pmDots: PatternMatcher = new PatternMatcher("dots", [
+  rule(x.add(UPat.op(Ops.DOT, { src: [y, z, UPat.const(0)] })), ({ x, y, z }) => uop(Ops.DOT, x.dtype, [y, z, x])),
+]).settles();
+
 function shiftedNegation(x: UOp, n: UOp): UOp | undefined {
   if (x.dtype.isUnsigned) return undefined;
   return uop(Ops.XOR, x.dtype, [uop(Ops.SHR, x.dtype, [x.add(-1), n]), x.constLike(-1)]);
@@ -109,10 +114,12 @@ const pmShiftedNegation: PatternMatcher = new PatternMatcher("shifted negation",
 ]);
 
 const pmLateFused = pmLate.concat(pmMulAcc).settles();
+const pmLateDots = pmLateFused.concat(pmDots).settles(), pmLateUnfusedDots = pmLate.concat(pmDots).settles();
 const pmLateAvoiding = pmLateFused.concat(pmShiftedNegation).settles();
 
 /** The late rules for a device. */
 export function lateRules(caps: Capabilities): PatternMatcher {
   if (caps.avoidsShiftedNegations) return pmLateAvoiding;
+  if (caps.hasDots) return caps.hasMulAcc ? pmLateDots : pmLateUnfusedDots;
   return caps.hasMulAcc ? pmLateFused : pmLate;
 }
