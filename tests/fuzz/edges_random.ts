@@ -46,10 +46,16 @@ function stored(c: EdgeCase): Known {
   };
 }
 
-const STORED = edgeCases.filter((c) =>
+/** What is elementwise of lists alone: other shapes change, or do not broadcast. */
+const OF_LISTS = new Set(["x.ravel()", "x.stack([y], 0).glu(0).squeeze(0)"]);
+
+/** The stored cases of functions of one and two numbers, on whatever shape. */
+export const elementwiseCases: readonly EdgeCase[] = edgeCases.filter((c) =>
   c.ones && c.inputs.every((x, i) => x === (c.inputs.length === 1 ? "unary" : i === 0 ? "left" : "right")) &&
-  c.grads?.every((g) => g !== null)
-).map((c) => stored(c.js === "x.div(x)" ? { ...c, absolute: true } : c)); // weighted, its slope is a difference
+  c.grads?.every((g) => g !== null) && !OF_LISTS.has(c.js)
+);
+// weighted, the slope of x / x is a difference
+const STORED = elementwiseCases.map((c) => stored(c.js === "x.div(x)" ? { ...c, absolute: true } : c));
 
 // ---- formulas
 

@@ -3,8 +3,8 @@ import { assert, assertEquals } from "@std/assert";
 import { Device, Tensor } from "../../mod.ts";
 import { PARITY } from "../pages/parity.ts";
 import { publicFunctions } from "./arguments.ts";
-import { buildEdge, compareEdge, edgeCases, NO_EDGES, runEdges } from "./edges.ts";
-import { runRandomEdges } from "./edges_random.ts";
+import { buildEdge, callOf, compareEdge, edgeCases, NO_EDGES, runEdges } from "./edges.ts";
+import { elementwiseCases, runRandomEdges } from "./edges_random.ts";
 
 Device.default = "JS";
 
@@ -40,6 +40,16 @@ for (const [device, count] of [["JS", 96], ["WASM", 48]] as const) {
     assertEquals(await runRandomEdges({ device, count, seed: 1 }), []);
   });
 }
+
+Deno.test("edges: what is tried on random shapes keeps them, and broadcasts", () => {
+  const [wide, narrow, number] = [[2, 3], [1], []].map((s) => Tensor.ones(s));
+  for (const { js, inputs } of elementwiseCases) {
+    const f = callOf(js);
+    for (const [x, y] of [[wide, narrow], [number, number]]) {
+      assertEquals(f(...[x, y].slice(0, inputs.length)).shape, x.shape, js);
+    }
+  }
+});
 
 Deno.test("edges: a wrong value is found", async () => {
   const c = edgeCases.find((c) => c.js === "x.tanh()")!, { out, grads } = buildEdge(c, "JS", "float64");
