@@ -80,7 +80,7 @@ for (
     ["options as axis", () => floats().sum(loose({ keepdim: true })), ArgumentError, "sum(undefined, { ... })"],
     ["features", () => Tensor.ones([5, 3]).linear(Tensor.ones([4, 2])), ShapeError, "has 3 features, and the weight"],
     ["labels", () => Tensor.ones([2, 3]).crossEntropy(new Tensor([0, 3])), IndexError, "label 3 is none of 3 classes"],
-    ["labels below 0", () => Tensor.ones([1, 3]).nllLoss(new Tensor([-100])), IndexError, "have an ignoreIndex"],
+    ["labels below 0", () => Tensor.ones([1, 3]).nllLoss(new Tensor([-100])), IndexError, "{ ignoreIndex: -100 }"],
     [
       "labels beside ignoreIndex",
       () => Tensor.ones([2, 3]).nllLoss(new Tensor([-1, 7]), undefined, { ignoreIndex: -1 }),
@@ -101,4 +101,14 @@ for (
 
 Deno.test("lists: a tensor that is spread into numbers is an error that names item()", async () => {
   await assertRejects(async () => await Promise.resolve(Float32Array.from(loose(floats()))), ArgumentError, "item()");
+});
+
+Deno.test("lists: labels are left out as the error says, by each loss of labels", async () => {
+  const x = Tensor.ones([2, 3]), labels = () => new Tensor([1, -100]), option = { ignoreIndex: -100 };
+  const crossEntropy = (o?: typeof option) => x.crossEntropy(labels(), o);
+  const nllLoss = (o?: typeof option) => x.logSoftmax().nllLoss(labels(), undefined, o);
+  for (const loss of [crossEntropy, nllLoss]) {
+    assertThrows(() => loss(), IndexError, "{ ignoreIndex: -100 }");
+    assertEquals(Math.fround(await loss(option).item()), Math.fround(Math.log(3)));
+  }
 });

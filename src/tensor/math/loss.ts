@@ -254,7 +254,7 @@ export abstract class LossTensor extends TensorBase {
     for (const v of known) {
       if ((v >= 0 && v < classes) || Number(v) === ignoreIndex) continue;
       const ignored = ignoreIndex === undefined
-        ? "nllLoss and sparseCategoricalCrossentropy have an ignoreIndex"
+        ? `the option { ignoreIndex: ${v} } leaves such labels out`
         : `ignoreIndex is ${ignoreIndex}`;
       throw new IndexError(action, { axis, reason: `label ${v} is none of ${classes} classes; ${ignored}` });
     }
