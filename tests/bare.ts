@@ -51,12 +51,25 @@ interface Counts {
   skipped: number;
 }
 
+/**
+ * What is wrong with a run whatever its tests say: that none passed, that it used what a bare machine lacks, or, where it
+ * was whole, not the one compiler that is there. `text` is what tests/run.ts printed.
+ */
+export function wrongWith(text: string, kind: "gcc" | "nothing", passed: number, isWhole: boolean): string[] {
+  const used = [...text.matchAll(/^used: (\w+):/gm)].map((m) => m[1]), wrong: string[] = [];
+  if (passed === 0) wrong.push("no test passed");
+  const missing = ["clang", "vulkan", "chromium", "bun", ...kind === "nothing" ? ["gcc"] : []];
+  for (const name of missing) if (used.includes(name)) wrong.push(`${name} was used, which was to be hidden`);
+  if (isWhole && kind === "gcc" && !used.includes("gcc")) wrong.push("gcc was not used");
+  return wrong;
+}
+
 /** Runs the suite with what is in PATH. */
 async function run(
   path: string,
   folder: string,
   args: readonly string[],
-  env: Record<string, string>,
+  kind: "gcc" | "nothing",
 ): Promise<Counts> {
   const command = [...await isolated(), Deno.execPath(), "run", "-A", "--no-check", "tests/run.ts", ...args];
   const proxy: Record<string, string> = command[0] === Deno.execPath()
@@ -76,7 +89,7 @@ async function run(
       VK_ICD_FILENAMES: "/dev/null",
       CHROMIUM: "no-browser",
       ...proxy,
-      ...env,
+      CC: kind === "gcc" ? "gcc" : "",
     },
     stdin: "null",
     stdout: "piped",
@@ -85,12 +98,15 @@ async function run(
   let text = "";
   for await (const part of child.stdout.pipeThrough(new TextDecoderStream())) {
     await Deno.stdout.write(new TextEncoder().encode(part));
-    text = (text + part).slice(-2000);
+    text += part;
   }
   const { code } = await child.status;
   const [, passed, failed, skipped] = /(\d+) passed, (\d+) failed, (\d+) skipped\s*$/.exec(text) ?? [0, 0, 1, 0];
   const counts = { passed: Number(passed), failed: Number(failed), skipped: Number(skipped) };
   if (code !== 0 && counts.failed === 0) counts.failed = 1;
+  const wrong = wrongWith(text, kind, counts.passed, args.length === 0);
+  for (const why of wrong) console.log(`failed: ${why}`);
+  counts.failed += wrong.length;
   return counts;
 }
 
@@ -98,7 +114,7 @@ async function main(args: readonly string[]): Promise<number> {
   const only = args.find((a) => a.startsWith("--with="))?.slice("--with=".length);
   const rest = args.filter((a) => !a.startsWith("--with=") && a !== "--");
   const sum: Counts = { passed: 0, failed: 0, skipped: 0 };
-  for (const kind of ["gcc", "nothing"]) {
+  for (const kind of ["gcc", "nothing"] as const) {
     if (only !== undefined && only !== kind) continue;
     const folder = await Deno.makeTempDir({ prefix: "dinograd-bare-" });
     try {
@@ -109,7 +125,7 @@ async function main(args: readonly string[]): Promise<number> {
       const path = await programs(`${folder}/bin`, isThere);
       await Deno.mkdir(`${folder}/tmp`);
       console.log(`\n==== a bare machine with ${kind === "gcc" ? "gcc" : "no compiler"}\n`);
-      const counts = await run(path, `${folder}/tmp`, rest, { CC: kind === "gcc" ? "gcc" : "" });
+      const counts = await run(path, `${folder}/tmp`, rest, kind);
       sum.passed += counts.passed;
       sum.failed += counts.failed;
       sum.skipped += counts.skipped;

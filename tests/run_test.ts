@@ -1,5 +1,6 @@
 /** What the runners of the tests read: reports and the summaries of tools. */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { wrongWith } from "./bare.ts";
 import { runDeno } from "./system/subprocess.ts";
 import { parseReport, reasonFor, sanitizerErrors, type TestRun } from "./run.ts";
 import { SUITES } from "./run_cuda.ts";
@@ -23,6 +24,17 @@ Deno.test("run: cases of a report", () => {
     "d",
     "skipped",
   ]]);
+});
+
+Deno.test("run: a bare run that passes nothing, or goes around what it claims, fails", () => {
+  const by = (...names: string[]) => names.map((n) => `used: ${n}: some cases\n`).join("");
+  assertEquals(wrongWith(by("gcc", "node", "mpi"), "gcc", 5, true), []);
+  assertEquals(wrongWith(by("node"), "nothing", 5, true), []);
+  assertEquals(wrongWith("", "gcc", 5, false), []);
+  assertEquals(wrongWith("", "gcc", 5, true), ["gcc was not used"]);
+  assertEquals(wrongWith("", "nothing", 0, false), ["no test passed"]);
+  assertEquals(wrongWith(by("gcc"), "nothing", 5, true), ["gcc was used, which was to be hidden"]);
+  assertEquals(wrongWith(by("gcc", "vulkan"), "gcc", 5, true), ["vulkan was used, which was to be hidden"]);
 });
 
 Deno.test("run: a test of a device that is here may not be skipped", async () => {
