@@ -287,9 +287,7 @@ export type DTypeLike = DType | DTypeName | (string & Record<never, never>);
 /** The dtype that `x` is or names. @throws {DTypeError} for an unknown name. */
 export function toDType(x: DTypeLike): DType {
   if (x instanceof DType) return x;
-  const found = typeof x === "string" && Object.hasOwn(dtypes, x)
-    ? (dtypes as unknown as Record<string, DType>)[x]
-    : undefined;
+  const found = typeof x === "string" && Object.hasOwn(dtypes, x) ? dtypes[x as keyof DTypes] : undefined;
   if (found === undefined || found === dtypes.void) {
     throw new DTypeError(`use dtype ${describe(x)}`, {
       reason: `known are ${[...DTYPES.slice(1), ...Object.values(COMPLEX)].map((d) => d.name).join(", ")}`,

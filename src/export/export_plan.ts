@@ -16,7 +16,7 @@ import { lineText } from "../helpers/stack.ts";
 import type { MemoryLayout } from "../device/allocator.ts";
 import { planMemory } from "../schedule/order/memory_plan.ts";
 import { constOf } from "../uop/algebra/eval.ts";
-import { argOf, type VariableArg } from "../uop/core/args.ts";
+import { argOf } from "../uop/core/args.ts";
 import { TextArg } from "../uop/core/custom_arg.ts";
 import { Ops } from "../uop/core/ops.ts";
 import { toposort, type UOp, uop, variable } from "../uop/core/uop.ts";
@@ -391,7 +391,7 @@ class Planner {
     });
     for (const u of toposort([ast])) {
       if (u.op !== Ops.VARIABLE) continue;
-      const { name, min, max } = u.arg as VariableArg, scalar = scalars.get(name);
+      const { name, min, max } = argOf(u, Ops.VARIABLE), scalar = scalars.get(name);
       if (scalar?.kind === "variable") this.variables.set(scalar.name, { name: scalar.name, min, max });
     }
     const line = item.site === undefined ? undefined : lineText(item.site);

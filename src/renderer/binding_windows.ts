@@ -21,6 +21,13 @@ import { type LinearProgram, programOf } from "./renderer.ts";
 
 type Triple = readonly [number, number, number];
 
+/** `sizes` with another one of dimension `d`. */
+function withSize(sizes: Triple, d: number, size: number): Triple {
+  const made: [number, number, number] = [...sizes];
+  made[d] = size;
+  return made;
+}
+
 /** One launch: a box of groups. */
 export interface Box {
   /** The first group, by dimension. */
@@ -149,16 +156,16 @@ class Cutter {
     let best = -1, least = Infinity;
     for (let d = 2; d >= 0; d--) {
       if (count[d] === 1) continue;
-      const half = count.with(d, Math.ceil(count[d] / 2)) as unknown as Triple;
+      const half = withSize(count, d, Math.ceil(count[d] / 2));
       const bytes = this.reaches(first, half).reduce((sum, [from, to]) => sum + to - from, 0);
       if (bytes < least) [best, least] = [d, bytes];
     }
     if (best < 0 || this.boxes.length >= this.maxBoxes) return this.widen(reaches);
     const half = Math.ceil(count[best] / 2);
-    return this.cut(first, count.with(best, half) as unknown as Triple) &&
+    return this.cut(first, withSize(count, best, half)) &&
       this.cut(
-        first.with(best, first[best] + half) as unknown as Triple,
-        count.with(best, count[best] - half) as unknown as Triple,
+        withSize(first, best, first[best] + half),
+        withSize(count, best, count[best] - half),
       );
   }
   /** Gives what reaches too far another window, the least first. */

@@ -12,7 +12,7 @@ import { envNumber, wantsLines } from "../helpers/env.ts";
 import { DeviceError, DisposedError, StaleReadError } from "../helpers/errors.ts";
 import { type Line, userLine } from "../helpers/stack.ts";
 import type { Capabilities } from "../renderer/renderer.ts";
-import { type Arg, argOf, type PairsArg, Storage } from "../uop/core/args.ts";
+import { type Arg, argOf, Storage } from "../uop/core/args.ts";
 import { pad, reshape, shrink } from "../uop/core/build_movement.ts";
 import { opName, Ops } from "../uop/core/ops.ts";
 import { deviceOf, movedToDevice, shapeOf } from "../uop/core/shape.ts";
@@ -191,7 +191,7 @@ function checkDevices(key: GraphKey, roots: readonly UOp[]): void {
 /** A SHRINK or PAD whose offsets along some axes are expressions. */
 function movedTo(u: UOp, starts: ReadonlyMap<number, UOp>): UOp {
   const from = shapeOf(u.src[0]), to = shapeOf(u), isPad = u.op === Ops.PAD;
-  const still = (u.arg as PairsArg).pairs.map((p, axis) =>
+  const still = argOf(u, Ops.SHRINK).pairs.map((p, axis) =>
     !starts.has(axis) ? p : isPad ? [0, 0] as const : [0, from[axis]] as const
   );
   let x = isPad ? pad(u.src[0], still) : shrink(u.src[0], still);

@@ -9,7 +9,7 @@
 import { dtypes } from "../../dtype/dtype.ts";
 import { prod } from "../../helpers/math.ts";
 import type { CopyEngine } from "../../renderer/renderer.ts";
-import type { TensorCore } from "../../renderer/tensor_core_table.ts";
+import { type TensorCore, unitOf } from "../../renderer/tensor_core_table.ts";
 import { vmax } from "../../uop/algebra/bounds.ts";
 import { isPhase } from "../../uop/algebra/row_phases.ts";
 import { argOf, AxisKind, LocalArg } from "../../uop/core/args.ts";
@@ -208,7 +208,8 @@ export class StageMemory {
 
   /** The units of the kernel, if it has any. */
   private units(): TensorCore | undefined {
-    return this.copies.nodes.find((x) => x.op === Ops.WMMA)?.arg as TensorCore | undefined;
+    const product = this.copies.nodes.find((x) => x.op === Ops.WMMA);
+    return product && unitOf(product);
   }
 
   /** Iterations after its own in which units may still read a tile: where they read registers, they are done as the loop ends. */

@@ -7,7 +7,7 @@
  */
 import { prod } from "../../helpers/math.ts";
 import { Tensor } from "../../tensor/tensor.ts";
-import { type PairsArg, reduceOf, type SkewArg } from "../../uop/core/args.ts";
+import { argOf, reduceOf, type SkewArg } from "../../uop/core/args.ts";
 import { reshape } from "../../uop/core/build_movement.ts";
 import { isMovement, isSame, Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
@@ -125,7 +125,7 @@ function windowsBelow(t: Trace, u: UOp, lead: number, rank: number): Windows[] {
   const unskewed = new Map<number, SkewArg>(), last = Array.from({ length: rank }, (_, i) => lead + 2 * i);
   let q: UOp = u;
   for (; isMovement(q.op); q = q.src[0]) {
-    if (q.op === Ops.UNSKEW) unskewed.set((q.arg as SkewArg).axis, q.arg as SkewArg);
+    if (q.op === Ops.UNSKEW) unskewed.set(argOf(q, Ops.UNSKEW).axis, argOf(q, Ops.UNSKEW));
     else if (q.op === Ops.RESHAPE && shapeOf(q).length === lead + 2 * rank && q.src[0].op !== Ops.PERMUTE) break;
   }
   if (!isMovement(q.op)) return [];
@@ -143,7 +143,7 @@ function windowsBelow(t: Trace, u: UOp, lead: number, rank: number): Windows[] {
     if (isSpatial) found.push({ x: b, spatial: own.slice(-rank), stride, dilation, pads });
     if (b.op === Ops.WHERE) b = b.src[1];
     if (b.op === Ops.PAD) {
-      const more = (b.arg as PairsArg).pairs.slice(-rank);
+      const more = argOf(b, Ops.PAD).pairs.slice(-rank);
       pads = pads.map(([before, after], i) => [before + more[i][0], after + more[i][1]]);
     } else if (b.op !== Ops.SHRINK && b.op !== Ops.RESHAPE) break;
     b = b.src[0];
@@ -234,7 +234,7 @@ const concat: Guess = (t, u) => {
     if (v.op === Ops.WHERE) stack.push(v.src[2], v.src[1]);
     else if (v.op !== Ops.PAD) return undefined;
     else {
-      axis = (v.arg as PairsArg).pairs.findIndex(([a, b]) => a + b > 0);
+      axis = argOf(v, Ops.PAD).pairs.findIndex(([a, b]) => a + b > 0);
       parts.push(v.src[0]);
     }
   }

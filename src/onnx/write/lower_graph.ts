@@ -13,7 +13,7 @@ import { ExportError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
 import { bytesOfTensors } from "../../state/source.ts";
 import { Tensor } from "../../tensor/tensor.ts";
-import { argOf, type AxesArg, Int64, type PairsArg, reduceOf, type SkewArg } from "../../uop/core/args.ts";
+import { argOf, Int64, reduceOf } from "../../uop/core/args.ts";
 import { isAlu, isSame, opName, Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { toposort, type UOp } from "../../uop/core/uop.ts";
@@ -225,7 +225,7 @@ class Lowering {
       case Ops.RESHAPE:
         return this.reshaped(u);
       case Ops.PERMUTE: {
-        const { axes } = u.arg as AxesArg;
+        const { axes } = argOf(u, Ops.PERMUTE);
         return g.transpose(this.narrow(u.src[0]), axes);
       }
       case Ops.PAD:
@@ -283,7 +283,7 @@ class Lowering {
   }
 
   private padded(u: UOp): Value {
-    const { g } = this, { pairs } = u.arg as PairsArg, all = this.t.twins.get(u)!.map((v) => (v.arg as PairsArg).pairs);
+    const { g } = this, { pairs } = argOf(u, Ops.PAD), all = this.t.twins.get(u)!.map((v) => argOf(v, Ops.PAD).pairs);
     if (pairs.every(([a, b]) => a + b === 0)) return this.narrow(u.src[0]);
     const shape = this.shapeOf(u), before = pairs.map((_, i) => all.map((p) => p[i][0]));
     const after = pairs.map((_, i) => all.map((p) => p[i][1])), amounts = [...before, ...after];
@@ -296,7 +296,7 @@ class Lowering {
     const { g } = this, v = this.narrow(u.src[0]), from = this.shapeOf(u.src[0]);
     const x = v.shape.length === from.length ? v : this.full(u.src[0]);
     if (u.op === Ops.FLIP) {
-      const { axes } = u.arg as AxesArg, n = (axis: number) => x.shape[axis];
+      const { axes } = argOf(u, Ops.FLIP), n = (axis: number) => x.shape[axis];
       const cuts = axes.filter((axis) => !isOne(n(axis))).map((axis) => ({
         axis,
         start: g.fixed(0),
@@ -305,7 +305,7 @@ class Lowering {
       }));
       return g.slice(x, cuts);
     }
-    const all = this.t.twins.get(u)!.map((w) => (w.arg as PairsArg).pairs);
+    const all = this.t.twins.get(u)!.map((w) => argOf(w, Ops.PAD).pairs);
     const cuts = from.flatMap((n, axis) => {
       const start = all.map((p) => p[axis][0]), stop = all.map((p) => p[axis][1]);
       const isWhole = start.every((s) => s === 0) && stop.every((s, i) => s === n[i]);
@@ -316,7 +316,7 @@ class Lowering {
 
   /** Windows of an axis: elements by their places, the axis and its kernel axis beside each other, then in their order. */
   private unskewed(u: UOp): Value {
-    const { g } = this, { axis, kernelAxis, stride, dilation } = u.arg as SkewArg, shape = this.shapeOf(u);
+    const { g } = this, { axis, kernelAxis, stride, dilation } = argOf(u, Ops.UNSKEW), shape = this.shapeOf(u);
     const v = this.narrow(u.src[0]), index = this.places(u, (o, k) => o * stride + k * dilation);
     if (v.shape.length === shape.length && isOne(v.shape[kernelAxis]) && !isOne(v.shape[axis])) {
       const rest = v.shape.map((_, i) => i).filter((i) => i !== kernelAxis), spot = rest.indexOf(axis);
@@ -329,7 +329,7 @@ class Lowering {
   }
   /** Windows back at their places: elements by their places, and zero, which is put behind the last, where there is none. */
   private skewed(u: UOp): Value {
-    const { g } = this, { axis, stride, dilation } = u.arg as SkewArg, x = this.full(u.src[0]), [n] = x.shape[axis];
+    const { g } = this, { axis, stride, dilation } = argOf(u, Ops.UNSKEW), x = this.full(u.src[0]), [n] = x.shape[axis];
     const index = this.places(u, (i, k) => {
       const at = (i - k * dilation) / stride;
       return Number.isInteger(at) && at >= 0 && at < n ? at : n;
@@ -340,7 +340,9 @@ class Lowering {
   }
   /** Where the elements of an axis are from, by position and by the kernel's: int64 of these two axes. */
   private places(u: UOp, at: (i: number, k: number) => number): Value {
-    const { axis, kernelAxis } = u.arg as SkewArg, shape = this.shapeOf(u), sizes = [shape[axis], shape[kernelAxis]];
+    const { axis, kernelAxis } = argOf(u, Ops.UNSKEW),
+      shape = this.shapeOf(u),
+      sizes = [shape[axis], shape[kernelAxis]];
     if (!sizes.every(isFixed) || !isFixed(this.shapeOf(u.src[0])[axis])) this.fail(u, "windows along a dynamic axis");
     const [[size], [kernel]] = sizes;
     const places = Array.from({ length: size * kernel }, (_, i) => at(Math.floor(i / kernel), i % kernel));
@@ -349,7 +351,7 @@ class Lowering {
   }
   /** Elements along the axis of a skew, at `index` of its two axes. */
   private takenAt(u: UOp, x: Value, index: Value): Value {
-    const { g } = this, { axis, kernelAxis } = u.arg as SkewArg, shape = this.shapeOf(u);
+    const { g } = this, { axis, kernelAxis } = argOf(u, Ops.UNSKEW), shape = this.shapeOf(u);
     const turned = axis < kernelAxis ? index : g.transpose(index, [1, 0]);
     const wide = g.reshape(turned, shape.map((n, i) => i === axis || i === kernelAxis ? n : g.fixed(1)));
     return g.node("GatherElements", [x, g.expand(wide, shape)], shape, u.dtype, { axis });

@@ -5,7 +5,7 @@
  * @module
  */
 import { mix } from "../../helpers/hash.ts";
-import { type Arg, argOf, hashArg, OwnArg, type PairsArg, sameArg, type Storage } from "../../uop/core/args.ts";
+import { type Arg, argOf, hashArg, OwnArg, sameArg, type Storage } from "../../uop/core/args.ts";
 import { isMovement, Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { mayHave, toposort, type UOp } from "../../uop/core/uop.ts";
@@ -49,7 +49,7 @@ const INT32_MAX = 2 ** 31 - 1;
 
 /** Takes the offsets of a SHRINK or PAD; gives whether it has none that may be an argument. */
 function takeOffsets(u: UOp, ints: number[], offsets: Offset[]): boolean {
-  const { pairs } = u.arg as PairsArg, [x] = u.src, from = shapeOf(x), isPad = u.op === Ops.PAD;
+  const { pairs } = argOf(u, Ops.PAD), [x] = u.src, from = shapeOf(x), isPad = u.op === Ops.PAD;
   if (extentsOf(u) !== null || extentsOf(x) !== null) return true;
   for (let i = 0; i < pairs.length; i++) if (Math.max(from[i], pairs[i][1]) > INT32_MAX) return true;
   const isRead = !isPad && (x.op === Ops.BUFFER || (x.op === Ops.RESHAPE && x.src[0].op === Ops.BUFFER));

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { CustomArg } from "../../uop/core/custom_arg.ts";
+import { customOf } from "../../uop/core/custom_arg.ts";
 import { reshape } from "../../uop/core/build_movement.ts";
 import { isView, Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
@@ -39,7 +39,7 @@ export function keep(roots: readonly UOp[], kept: ReadonlySet<UOp>): UOp[] {
           made = u.withSrc([targetOf(u.src[0]), ...u.src.slice(1).map(valueOf)]);
           break;
         case Ops.CUSTOM: {
-          const { written } = u.arg as CustomArg;
+          const { written } = customOf(u);
           made = u.withSrc(u.src.map((s, slot) => written.includes(slot) ? targetOf(s) : valueOf(s)));
           break;
         }

@@ -5,7 +5,7 @@
  * @module
  */
 import { ArgumentError } from "../../helpers/errors.ts";
-import { argOf, type AxesArg, type PairsArg, ReduceArg, reduceOf, type SkewArg } from "../../uop/core/args.ts";
+import { argOf, ReduceArg, reduceOf } from "../../uop/core/args.ts";
 import { expand, reshape, shrink } from "../../uop/core/build_movement.ts";
 import { identityOf } from "../../uop/core/carrier.ts";
 import { isAlu, isMovement, Ops } from "../../uop/core/ops.ts";
@@ -300,7 +300,7 @@ function moved(u: UOp, x: UOp, shape: readonly number[]): UOp {
       return expand(x, shape);
     case Ops.SHRINK: {
       const from = shapeOf(x), whole = shapeOf(u.src[0]);
-      return shrink(x, (u.arg as PairsArg).pairs.map((p, i) => p[0] === 0 && p[1] === whole[i] ? [0, from[i]] : p));
+      return shrink(x, argOf(u, Ops.SHRINK).pairs.map((p, i) => p[0] === 0 && p[1] === whole[i] ? [0, from[i]] : p));
     }
   }
   return moveLike(u, x);
@@ -332,15 +332,15 @@ function movedAxes(u: UOp, s: Shards, origin: Shards): Spec {
   };
   switch (u.op) {
     case Ops.PERMUTE:
-      return (u.arg as AxesArg).axes.map((a) => axes[a]);
+      return argOf(u, Ops.PERMUTE).axes.map((a) => axes[a]);
     case Ops.EXPAND:
       return keep((dim) => to[dim] !== shape[dim]);
     case Ops.PAD:
-      return keep((dim) => (u.arg as PairsArg).pairs[dim].some((n) => n !== 0));
+      return keep((dim) => argOf(u, Ops.PAD).pairs[dim].some((n) => n !== 0));
     case Ops.SHRINK:
       return keep((dim) => to[dim] !== shape[dim]);
     case Ops.FLIP:
-      return keep((dim) => (u.arg as AxesArg).axes.includes(dim));
+      return keep((dim) => argOf(u, Ops.FLIP).axes.includes(dim));
     case Ops.RESHAPE: {
       const out: (string | null)[] = to.map(() => null);
       axes.forEach((axis, dim) => {
@@ -359,7 +359,7 @@ function movedAxes(u: UOp, s: Shards, origin: Shards): Spec {
     }
     case Ops.UNSKEW:
     case Ops.SKEW: {
-      const { axis, kernelAxis } = u.arg as SkewArg;
+      const { axis, kernelAxis } = argOf(u, Ops.UNSKEW);
       return keep((dim) => dim === axis || dim === kernelAxis);
     }
     case Ops.WINDOW:

@@ -6,7 +6,7 @@
  */
 import { argOf, type Storage } from "../../uop/core/args.ts";
 import { numelOf } from "../../uop/core/build_movement.ts";
-import type { CustomArg } from "../../uop/core/custom_arg.ts";
+import { customOf } from "../../uop/core/custom_arg.ts";
 import { isMovement, isView, Ops } from "../../uop/core/ops.ts";
 import { deviceOf } from "../../uop/core/shape.ts";
 import type { UOp } from "../../uop/core/uop.ts";
@@ -65,7 +65,7 @@ export function placeNodes(p: Placing): { nodes: Node[]; views: TemplateItem[] }
       if (numelOf(u.src[0]) > 0) add([key + 1], readKeys());
     } else if (u.op === Ops.CUSTOM) {
       // a kernel of the user's runs as it is, on the memory of its sources
-      const { kernel, written } = u.arg as CustomArg;
+      const { kernel, written } = customOf(u);
       const keys = u.src.map((s) => entries.writtenKey(stripReshape(s)));
       add(written.map((slot) => keys[slot] + 1), keys, { ast: kernel, entries: keys.map(entryOfKey) });
     } else if (numelOf(u) === 0) add([entries.make(u, device)], [], { kind: "empty" });

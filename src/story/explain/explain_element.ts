@@ -84,7 +84,7 @@ class Evaluation {
   private compute(u: UOp): ConstValue | undefined {
     switch (u.op) {
       case Ops.CONST:
-        return u.arg as ConstValue;
+        return argOf(u, Ops.CONST);
       case Ops.RANGE:
       case Ops.VARIABLE:
         return this.env.get(u);

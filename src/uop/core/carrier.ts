@@ -251,13 +251,13 @@ export function reduce(carrier: CarrierArg, lifts: readonly UOp[], ranges: reado
 
 /** Lane `i` of a tuple-valued REDUCE. */
 export function getTuple(u: UOp, i: number): UOp {
-  const carrier = u.arg as CarrierArg;
+  const carrier = carrierOf(u);
   return carrier.lanes === 1 ? u : uop(Ops.GETTUPLE, carrier.dtypes[i], [u], i);
 }
 
 /** Result `i` of a REDUCE of rows, for the elements of a tile that `elements` numbers: that of the row of each. */
 export function getRow(u: UOp, i: number, elements: UOp): UOp {
-  return uop(Ops.GETTUPLE, (u.arg as CarrierArg).dtypes[0], [u, elements], i);
+  return uop(Ops.GETTUPLE, carrierOf(u).dtypes[0], [u, elements], i);
 }
 
 /** The identity of lane `i` as a constant, in the dtype (possibly a vector) given. */

@@ -5,7 +5,7 @@
  * @module
  */
 import { hashString, mix } from "../../helpers/hash.ts";
-import { argOf, type ArgRecord } from "./args.ts";
+import { type Arg, argOf, type ArgRecord } from "./args.ts";
 import { Ops } from "./ops.ts";
 import { printUOp } from "./print.ts";
 import { toposort, type UOp } from "./uop.ts";
@@ -66,4 +66,9 @@ export class CustomArg implements ArgRecord {
   toString(): string {
     return `kernel of ${toposort(this.kernel).length} nodes, writes ${this.written.join(", ")}`;
   }
+}
+
+/** The kernel of a CUSTOM. */
+export function customOf(u: { readonly arg: Arg }): CustomArg {
+  return u.arg as CustomArg;
 }
