@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { pollUntil } from "../../src/collectives/deadline.ts";
 import { DeviceError } from "../../src/helpers/errors.ts";
 import type { LinearProgram } from "../../src/renderer/renderer.ts";
 import type { Driver } from "./driver.ts";
@@ -37,6 +38,8 @@ export class CudaContext {
   private lost: DeviceError | undefined;
   private closed = false;
   private readonly peers = new Set<CudaContext>();
+  /** What is asked each time that a wait finds the card busy: it throws where waiting any longer is no use. */
+  readonly guards: Set<() => void> = new Set();
 
   /** Retains the primary context of a device. @throws {DeviceError} */
   constructor(readonly name: string, readonly driver: Driver, readonly device: number) {
@@ -139,8 +142,13 @@ export class CudaContext {
     this.check(cu.cuMemAlloc_v2(out.bytes, BigInt(nbytes)), `allocate ${nbytes} bytes`);
     return out.words[0];
   }
+  private guard(): void {
+    for (const look of this.guards) look();
+  }
+
   /** Blocks until an event is reached. */
   wait(event: bigint): void {
+    if (this.guards.size > 0) pollUntil(() => this.isReached(event), () => this.guard());
     this.check(this.driver.cu.cuEventSynchronize(event), "wait for queued work");
   }
   /** Settles when an event is reached: at once where it is soon, else the process serves others meanwhile. */
@@ -151,6 +159,7 @@ export class CudaContext {
       if (this.isReached(event)) return;
       const elapsed = performance.now() - start;
       if (elapsed < SPIN_MS) continue;
+      this.guard();
       if (elapsed < IMMEDIATE_MS) await later();
       else await new Promise((done) => setTimeout(done, 1));
     }
@@ -159,6 +168,10 @@ export class CudaContext {
   /** Blocks until all queued work is done. */
   synchronize(): void {
     this.enter();
+    if (this.guards.size > 0) {
+      this.record(this.orderEvent);
+      this.wait(this.orderEvent);
+    }
     this.check(this.driver.cu.cuStreamSynchronize(this.stream), "wait for queued work");
     this.launched = 0;
   }

@@ -1,7 +1,7 @@
 /**
  * The NCCL engine: each rank is a process with a card of its own. Collectives run on a stream of the communicator, after
- * what was queued on the card's, and what is queued there later runs after them. Nobody tells that a rank died: the host
- * polls events, and past a deadline gives the communicator up.
+ * what was queued on the card's, and beside what is queued there later, up to what waits for them. Nobody tells that a rank
+ * died: who waits for the card polls events, and past a deadline gives the communicator up.
  *
  * @module
  */
@@ -59,6 +59,9 @@ export interface NcclOptions {
 
 /** A collective that was queued. */
 class NcclWork implements Work {
+  /** When something on the card began to wait for it. */
+  joinedMs: number | undefined;
+
   /** @param event is reached at its end; 0 once that was seen */
   constructor(private readonly owner: NcclCommunicator, readonly operation: Operation, private event: bigint) {}
 
@@ -68,6 +71,11 @@ class NcclWork implements Work {
   }
   wait(): void {
     pollUntil(() => this.isDone(), (waitedMs) => this.owner.checkLate(this.operation, waitedMs));
+  }
+  join(): void {
+    if (this.isDone()) return;
+    this.joinedMs = performance.now();
+    this.owner.join(this, this.event);
   }
   done(): Promise<void> {
     return pollAsync(() => this.isDone(), (waitedMs) => this.owner.checkLate(this.operation, waitedMs));
@@ -90,6 +98,9 @@ export class NcclCommunicator implements Communicator {
   private states = 0n;
   private sequence = 0;
   private failure: CollectiveError | undefined;
+  /** What the card waits for, and nobody has seen the end of: the oldest first. */
+  private readonly joined: NcclWork[] = [];
+  private readonly guard = (): void => this.lookAtJoined();
 
   constructor(private readonly options: NcclOptions) {
     const { nccl, context, handle } = options, out = context.driver.out;
@@ -151,6 +162,8 @@ export class NcclCommunicator implements Communicator {
   /** Ends parts, then the communicator, then what it used of the card. */
   private release(end: (nccl: NcclSymbols, handle: bigint) => number): void {
     const { nccl, context, handle } = this.options;
+    this.joined.length = 0;
+    context.guards.delete(this.guard);
     for (const part of this.parts) part.abort("the communicator that it was split from has ended");
     if (!context.alive) return;
     context.enter();
@@ -159,6 +172,22 @@ export class NcclCommunicator implements Communicator {
     for (const event of this.events) cu.cuEventDestroy_v2(event);
     cu.cuStreamDestroy_v2(this.stream);
     if (this.states !== 0n) cu.cuMemFree_v2(this.states);
+  }
+
+  /** What kernels are queued from now on run after a collective; whoever waits for the card watches it. */
+  join(work: NcclWork, event: bigint): void {
+    const { context } = this.options;
+    context.order(context.stream, event);
+    this.joined.push(work);
+    context.guards.add(this.guard);
+  }
+
+  /** Forgets what has ended, and throws where the oldest of the rest is past the deadline. */
+  private lookAtJoined(): void {
+    while (this.joined.length > 0 && this.joined[0].isDone()) this.joined.shift();
+    const [oldest] = this.joined;
+    if (oldest === undefined) this.options.context.guards.delete(this.guard);
+    else this.checkLate(oldest.operation, performance.now() - oldest.joinedMs!);
   }
 
   /** Whether an event is reached; then it is kept for others. */
@@ -211,7 +240,6 @@ export class NcclCommunicator implements Communicator {
     pollUntil(() => this.isQueued(operation), (waitedMs) => this.checkLate(operation, waitedMs));
     const event = this.free.pop() ?? this.newEvent();
     context.record(event, this.stream);
-    context.order(context.stream, event);
     return new NcclWork(this, operation, event);
   }
 

@@ -47,12 +47,17 @@ export interface Work {
   isDone(): boolean;
   /** Waits, to the deadline at most; other work of this process stands still. @throws {CollectiveError} */
   wait(): void;
+  /**
+   * Has what is queued on the devices from now on see the results: where the host is what waits, as {@linkcode wait}.
+   * @throws {CollectiveError}
+   */
+  join(): void;
   /** As {@linkcode wait}, while timers and other work of this process go on. */
   done(): Promise<void>;
 }
 
 /** What is done when it starts. */
-export const DONE: Work = { isDone: () => true, wait: () => {}, done: () => Promise.resolve() };
+export const DONE: Work = { isDone: () => true, wait: () => {}, join: () => {}, done: () => Promise.resolve() };
 
 /**
  * Ranks that act together. All of them must start the same collectives in the same order; every wait has a deadline, and
@@ -66,8 +71,8 @@ export interface Communicator {
   /** The ranks that this process holds, in the order of the ranges that it gives: one where each process is a rank. */
   readonly ranks: readonly number[];
   /**
-   * Starts a collective. It reads what was queued on the devices before, and what is queued later sees its results once
-   * {@linkcode Work.wait} has returned.
+   * Starts a collective. It reads what was queued on the devices before; what is queued later may run beside it, and sees
+   * its results once {@linkcode Work.wait} or {@linkcode Work.join} has returned.
    *
    * @param from a range for each rank that this process holds; none for a barrier
    * @param to as `from`; the same buffers for `allReduce` and `broadcast` in place, else memory of its own

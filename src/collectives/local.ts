@@ -1,6 +1,6 @@
 /**
- * The engine for several devices of one process: collectives through host memory, done when `start` returns. It is the
- * reference of the other engines.
+ * The engine for several devices of one process: collectives through host memory, done when somebody waits for them, which
+ * is as late as any engine may be. It is the reference of the other engines.
  *
  * Reductions follow the pattern that RING and ALL2ALL choose, as tinygrad's do: each rank reduces all of it (naive), or a
  * chunk that it then gives to all others, in the order of ranks (ALL2ALL), or in that of a ring (RING). They differ in the
@@ -113,6 +113,28 @@ function block(bytes: Bytes, i: number, count: number): Bytes {
   return bytes.slice(i * n, (i + 1) * n);
 }
 
+/** A collective that moves when it is waited for. */
+class LocalWork implements Work {
+  constructor(private move: (() => void) | undefined) {}
+
+  isDone(): boolean {
+    const { move } = this;
+    this.move = undefined;
+    move?.();
+    return true;
+  }
+  wait(): void {
+    this.isDone();
+  }
+  join(): void {
+    this.isDone();
+  }
+  done(): Promise<void> {
+    this.isDone();
+    return Promise.resolve();
+  }
+}
+
 /** All ranks in this process. */
 export class LocalCommunicator implements Communicator {
   readonly engine: string = "LOCAL";
@@ -132,9 +154,11 @@ export class LocalCommunicator implements Communicator {
       throw new CollectiveError({ rank: 0, size, collective: text, sequence, reason: this.broken, line: site?.line });
     }
     checkCollective(collective, from, to, this);
-    const parts = from.map(read);
-    results(collective, parts, from[0]?.dtype).forEach((bytes, rank) => to[rank].copyIn(bytes));
-    return DONE;
+    if (collective.kind === "barrier") return DONE;
+    return new LocalWork(() => {
+      const parts = from.map(read);
+      results(collective, parts, from[0]?.dtype).forEach((bytes, rank) => to[rank].copyIn(bytes));
+    });
   }
   agree(): void {} // one process, one text
   split(colors: readonly number[]): Communicator[] {

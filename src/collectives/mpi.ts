@@ -20,6 +20,7 @@ import {
 import { pollAsync, pollUntil } from "./deadline.ts";
 import { addressOfBytes, rangeToRead, rangeToWrite } from "./host_ranges.ts";
 import { type MpiLibrary, outInts } from "./mpi_library.ts";
+import type { MpiProgress } from "./mpi_progress.ts";
 import { checkMpi, isRequestDone, type MpiRequest, newRequest, RequestPoster } from "./mpi_requests.ts";
 import { RollCall, rollText } from "./mpi_roll_call.ts";
 
@@ -57,6 +58,9 @@ class MpiWork implements Work {
   wait(): void {
     pollUntil(() => this.isDone(), (waitedMs) => this.owner.checkLate(this.operation, waitedMs));
   }
+  join(): void {
+    this.wait();
+  }
   done(): Promise<void> {
     return pollAsync(() => this.isDone(), (waitedMs) => this.owner.checkLate(this.operation, waitedMs));
   }
@@ -72,6 +76,8 @@ export interface MpiOptions {
   readonly timeoutMs: number;
   /** The most elements of one call of the library; for tests. */
   readonly most?: number;
+  /** What moves data while the program computes. */
+  readonly progress?: MpiProgress;
 }
 
 /** Ranks of an MPI program, this process one of them. */
@@ -159,6 +165,7 @@ export class MpiCommunicator implements Communicator {
     const { queue: [first], sequence } = this;
     this.failure ??= this.errorOf(first?.operation ?? { sequence, text: "abort", line: undefined }, reason);
     this.queue = [];
+    this.options.progress?.note(this, false);
   }
 
   destroy(): void {
@@ -193,6 +200,7 @@ export class MpiCommunicator implements Communicator {
       isAnyDone ||= work.state === "done";
     }
     if (isAnyDone) this.queue = this.queue.filter((w) => w.state !== "done");
+    this.options.progress?.note(this, this.queue.some((w) => w.state === "moving"));
   }
 
   private step(work: MpiWork, mayPost: boolean): void {
@@ -245,6 +253,7 @@ export class MpiCommunicator implements Communicator {
       states = `the other ranks cannot be asked (${(error as Error).message})`;
     }
     this.queue = [];
+    this.options.progress?.note(this, false);
     throw this.failure = this.errorOf(operation, `${reason}: ${states}`);
   }
 

@@ -9,6 +9,7 @@ import { CollectiveError } from "./communicator.ts";
 import { sleepSync } from "./deadline.ts";
 import { MpiCommunicator } from "./mpi.ts";
 import { type MpiLibrary, openMpi, outInts } from "./mpi_library.ts";
+import { MpiProgress } from "./mpi_progress.ts";
 import { checkMpi, newRequest } from "./mpi_requests.ts";
 
 /** How long a launcher has to pass on what a rank printed last: it drops what it has not read when it ends the ranks. */
@@ -22,6 +23,8 @@ export interface MpiWorldOptions {
   readonly timeoutMs: number;
   /** The most elements of one call of the library; for tests. */
   readonly most?: number;
+  /** Whether a thread moves data while the program computes. */
+  readonly hasProgress?: boolean;
   /** Default: that of the launcher. */
   readonly library?: MpiLibrary;
 }
@@ -36,6 +39,9 @@ export function enterMpi(options: MpiWorldOptions): MpiCommunicator {
   checkMpi(library, symbols.MPI_Initialized(out), "MPI_Initialized");
   const isOwn = out[0] === 0;
   if (isOwn) checkMpi(library, symbols.MPI_Init_thread(0n, 0n, Number(handles.threadMultiple), out), "MPI_Init_thread");
+  const mayThread = isOwn && out[0] === Number(handles.threadMultiple);
+  checkMpi(library, symbols.MPI_Comm_rank(world, out), "MPI_Comm_rank");
+  const [rank] = out;
   checkMpi(library, symbols.MPI_Comm_size(world, out), "MPI_Comm_size");
   const [size] = out;
   if (options.size !== undefined && options.size !== size) {
@@ -48,14 +54,20 @@ export function enterMpi(options: MpiWorldOptions): MpiCommunicator {
   }
   const control = newRequest();
   checkMpi(library, symbols.MPI_Comm_split(world, 0, 0, control), "MPI_Comm_split");
-  const { timeoutMs, most } = options;
-  const made = new MpiCommunicator({ library, data: world, control: control[0], timeoutMs, most });
-  leaveAtEnd(library, made, isOwn);
+  const { timeoutMs, most, hasProgress } = options;
+  const progress = hasProgress && mayThread ? MpiProgress.start(library, control[0], rank) : undefined;
+  const made = new MpiCommunicator({ library, data: world, control: control[0], timeoutMs, most, progress });
+  leaveAtEnd(library, made, isOwn, progress);
   return made;
 }
 
 /** Leaves the world when the program ends: in order after a success, by ending all ranks after anything else. */
-function leaveAtEnd(library: MpiLibrary, world: MpiCommunicator, isOwn: boolean): void {
+function leaveAtEnd(
+  library: MpiLibrary,
+  world: MpiCommunicator,
+  isOwn: boolean,
+  progress: MpiProgress | undefined,
+): void {
   const { symbols, handles } = library, [rank] = world.ranks;
   let isLeft = false;
   const endAll = (error: unknown, code: number): void => {
@@ -83,6 +95,7 @@ function leaveAtEnd(library: MpiLibrary, world: MpiCommunicator, isOwn: boolean)
     } catch (error) {
       return endAll(error, 1);
     }
+    progress?.close();
     if (isOwn) symbols.MPI_Finalize();
   });
 }

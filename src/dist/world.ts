@@ -84,7 +84,8 @@ function deviceOf(place: RankPlace, named: string | undefined): string {
 async function enter(place: RankPlace, timeoutMs: number, named: string | undefined): Promise<World> {
   if (place.launcher === "") return { place, communicator: new SoloCommunicator() };
   shareCores(place);
-  const device = deviceOf(place, named), mpi = place.hasMpi ? enterMpi({ size: place.size, timeoutMs }) : undefined;
+  const device = deviceOf(place, named), hasProgress = wantsProgress(place);
+  const mpi = place.hasMpi ? enterMpi({ size: place.size, timeoutMs, hasProgress }) : undefined;
   if (device.startsWith("CUDA")) await openCard(place, device);
   const engine = deviceEngine(device);
   if (engine === undefined) {
@@ -103,6 +104,13 @@ async function enter(place: RankPlace, timeoutMs: number, named: string | undefi
 function shareCores({ localSize }: RankPlace): void {
   if (localSize === undefined || envNumber("THREADS") > 0) return;
   setEnv("THREADS", Math.max(1, Math.floor((globalThis.navigator?.hardwareConcurrency ?? 1) / localSize)));
+}
+
+/** Whether data is moved by a thread of its own while kernels run: where the ranks of this host leave it a core. */
+function wantsProgress({ localSize }: RankPlace): boolean {
+  const asked = envNumber("DIST_PROGRESS");
+  if (asked >= 0 || localSize === undefined) return asked > 0;
+  return (globalThis.navigator?.hardwareConcurrency ?? 1) >= 2 * localSize;
 }
 
 /** Opens the card of a rank. @throws {DeviceError} where there are fewer cards than ranks on the host */

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { Collective, Communicator, ReduceOp } from "../collectives/communicator.ts";
+import type { Collective, Communicator, ReduceOp, Work } from "../collectives/communicator.ts";
 import { world } from "../collectives/engines.ts";
 import { LocalCommunicator } from "../collectives/local.ts";
 import type { Buffer } from "../device/buffer.ts";
@@ -118,48 +118,52 @@ function rangeOver(bufs: readonly Buffer[]): Buffer | undefined {
   return base.view(first.offset - base.offset, (end - first.offset) / dtype.itemsize, dtype);
 }
 
-/** Does what `what` says, from the second half of `bufs` to the first. `line` is the user's. */
-export function runCollective(what: CollectiveArg, bufs: readonly Buffer[], line?: string): void {
+/**
+ * Starts what `what` says, from the second half of `bufs` to the first; `line` is the user's. What is given back is to be
+ * joined before something writes what it reads, or uses what it writes.
+ */
+export function startCollective(what: CollectiveArg, bufs: readonly Buffer[], line?: string): readonly Work[] {
   const count = bufs.length / 2, tos = bufs.slice(0, count), froms = bufs.slice(count);
-  if (count === 1) return runOne(what, tos[0], froms[0], line);
+  if (count === 1) return startOne(what, tos[0], froms[0], line);
   const to = rangeOver(tos), from = rangeOver(froms);
-  if (to !== undefined && from !== undefined && to.nbytes === from.nbytes) return runOne(what, to, from, line);
-  tos.forEach((t, i) => runOne(what, t, froms[i], line));
+  if (to !== undefined && from !== undefined && to.nbytes === from.nbytes) return startOne(what, to, from, line);
+  return tos.flatMap((t, i) => startOne(what, t, froms[i], line));
 }
 
-function runOne(what: CollectiveArg, to: Buffer, from: Buffer, line?: string): void {
+function startOne(what: CollectiveArg, to: Buffer, from: Buffer, line?: string): readonly Work[] {
   const { kind, mesh, axes, op, shift } = what;
-  if (to.nbytes === 0) return;
+  if (to.nbytes === 0) return [];
   GlobalCounters.collectiveCount++;
   if (kind === "scatter") {
     const { size, nbytes } = to;
     const held = heldRanks(mesh);
-    return partsOfBuffer(to).forEach((part, i) => {
+    partsOfBuffer(to).forEach((part, i) => {
       const at = mesh.block(held[i], axes) * nbytes;
       GlobalCounters.collectiveBytes += nbytes;
       copyBuffer(part, from.view(at, size));
     });
+    return [];
   }
   if (kind === "gather") return gather(what, to, from, line);
   const outs = partsOfBuffer(to), ins = partsOfBuffer(from);
-  for (const { parts, communicator } of teamsOf(mesh, axes)) {
+  return teamsOf(mesh, axes).map(({ parts, communicator }) => {
     const collective: Collective = kind === "allReduce" || kind === "reduceScatter"
       ? { kind, op: REDUCE_OPS[op] }
       : kind === "permute"
       ? { kind, pairs: rangeOf(communicator.size).map((r) => [r, floorMod(r + shift, communicator.size)]) }
       : { kind };
     GlobalCounters.collectiveBytes += parts.length * from.nbytes;
-    communicator.start(collective, parts.map((i) => ins[i]), parts.map((i) => outs[i]), { line, isAgreed }).wait();
-  }
+    return communicator.start(collective, parts.map((i) => ins[i]), parts.map((i) => outs[i]), { line, isAgreed });
+  });
 }
 
 /** All blocks on one device: copies where this process holds them, else each process gets those of the others. */
-function gather({ mesh, axes }: CollectiveArg, to: Buffer, from: Buffer, line?: string): void {
+function gather({ mesh, axes }: CollectiveArg, to: Buffer, from: Buffer, line?: string): readonly Work[] {
   const held = heldRanks(mesh), parts = partsOfBuffer(from), seen = new Set<number>(), { size, nbytes } = from;
   if (isBetweenProcesses(mesh)) {
     const [{ communicator }] = teamsOf(mesh, axes);
     GlobalCounters.collectiveBytes += nbytes;
-    return communicator.start({ kind: "allGather" }, parts, [to], { line, isAgreed }).wait();
+    return [communicator.start({ kind: "allGather" }, parts, [to], { line, isAgreed })];
   }
   parts.forEach((part, i) => {
     const at = mesh.block(held[i], axes);
@@ -168,4 +172,62 @@ function gather({ mesh, axes }: CollectiveArg, to: Buffer, from: Buffer, line?: 
     GlobalCounters.collectiveBytes += nbytes;
     copyBuffer(to.view(at * nbytes, size), part);
   });
+  return [];
+}
+
+/** Whether two buffers have bytes in common. */
+export function overlaps(a: Buffer, b: Buffer): boolean {
+  return a.base === b.base && a.offset < b.offset + b.nbytes && b.offset < a.offset + a.nbytes;
+}
+
+/** Whether what reads and writes these buffers has to wait for a collective on `bufs`. */
+export function needsEnd(
+  { reads, writes }: { readonly reads: readonly Buffer[]; readonly writes: readonly Buffer[] },
+  bufs: readonly Buffer[],
+  meets: (a: Buffer, b: Buffer) => boolean = overlaps,
+): boolean {
+  const half = bufs.length / 2;
+  return bufs.some((b, i) => writes.some((w) => meets(w, b)) || (i < half && reads.some((r) => meets(r, b))));
+}
+
+/** Collectives under way, each with its buffers: those that it writes, then those that it reads. */
+export class UnderWay {
+  private list: { readonly works: readonly Work[]; readonly bufs: readonly Buffer[]; readonly ended?: () => void }[] =
+    [];
+
+  /** Whether there is none. */
+  get isEmpty(): boolean {
+    return this.list.length === 0;
+  }
+  /** Notes what was started. @param ended is called when it was waited for */
+  add(works: readonly Work[], bufs: readonly Buffer[], ended?: () => void): void {
+    this.list.push({ works, bufs, ended });
+  }
+  /** Whether a step would have to wait. */
+  meets(access: { readonly reads: readonly Buffer[]; readonly writes: readonly Buffer[] }): boolean {
+    return this.list.some(({ bufs }) => needsEnd(access, bufs));
+  }
+  /** Waits for what a step needs the end of. @throws {CollectiveError} */
+  joinFor(access: { readonly reads: readonly Buffer[]; readonly writes: readonly Buffer[] }): void {
+    this.join((bufs) => needsEnd(access, bufs));
+  }
+  /** Waits for all. @throws {CollectiveError} */
+  joinAll(): void {
+    this.join(() => true);
+  }
+  /** Waits for all after something has failed, which is told, and not what happens here. */
+  abandon(): void {
+    try {
+      this.joinAll();
+    } catch { /* the first error says more */ }
+  }
+  private join(isNeeded: (bufs: readonly Buffer[]) => boolean): void {
+    const needed = this.list.filter(({ bufs }) => isNeeded(bufs));
+    if (needed.length === 0) return;
+    this.list = this.list.filter((x) => !needed.includes(x));
+    for (const { works, ended } of needed) {
+      for (const work of works) work.join();
+      ended?.();
+    }
+  }
 }

@@ -19,7 +19,7 @@ import { argOf, Int64 } from "../uop/core/args.ts";
 import { Ops } from "../uop/core/ops.ts";
 import type { UOp } from "../uop/core/uop.ts";
 import { compileKernels, kernelsSeen } from "./compile_cache.ts";
-import { runCollective } from "./collective.ts";
+import { startCollective, UnderWay } from "./collective.ts";
 import { copyBuffer, isTransfer } from "./copy_buffer.ts";
 import { debugKernel, debugStep } from "./debug.ts";
 import {
@@ -149,10 +149,24 @@ export const stepLog: { listener: StepListener | undefined } = { listener: undef
 export function runItems(items: readonly ExecItem[]): void {
   const debug = envNumber("DEBUG"), isWatched = stepLog.listener !== undefined;
   const checks = debug >= 2 || isWatched || envNumber("VALIDATE_WITH_JS") > 0 || checksCustom(items);
+  const underWay = new UnderWay();
+  try {
+    runBeside(items, underWay, debug, checks);
+  } catch (error) {
+    underWay.abandon();
+    throw error;
+  }
+  underWay.joinAll();
+}
+
+/** Runs ExecItems in order, each once the collectives that it has to wait for have ended. */
+function runBeside(items: readonly ExecItem[], underWay: UnderWay, debug: number, checks: boolean): void {
   for (let i = 0; i < items.length;) {
     const { runner, bufs } = items[i];
+    if (!underWay.isEmpty) underWay.joinFor(accessOf(items[i]));
     if (!(runner instanceof CompiledKernel)) {
-      runOther(items[i++], debug);
+      runOther(items[i++], debug, underWay);
+      if (checks) underWay.joinAll();
       continue;
     }
     const { name } = bufs[0].device, device = getDevice(name);
@@ -161,6 +175,7 @@ export function runItems(items: readonly ExecItem[]): void {
     for (; i < items.length; i++) {
       const it = items[i];
       if (!(it.runner instanceof CompiledKernel) || it.bufs[0].device.name !== name) break;
+      if (i > from && !underWay.isEmpty && underWay.meets(accessOf(it))) break;
       const { program } = it.runner;
       launches.push({ program, buffers: it.bufs, vars: varValues(it) });
       GlobalCounters.kernelCount++;
@@ -206,30 +221,35 @@ export function tellLaunches(items: readonly ExecItem[], run: (ends: Float64Arra
   }
 }
 
-function runOther(item: ExecItem, debug: number): void {
+function runOther(item: ExecItem, debug: number, underWay: UnderWay): void {
   const { runner, bufs } = item;
   stepLog.listener?.before(item);
   const start = performance.now();
+  if (runner instanceof CollectiveStep) {
+    const works = startCollective(runner.what, bufs, item.line);
+    const text = `${runner.what.kind} ${byteText(runner.nbytes)} ${runner.what.rankText}`;
+    underWay.add(works, bufs, () => tellOther(item, debug, start, "collective", text));
+    return;
+  }
   if (runner instanceof CustomOp) runner.fn(bufs);
-  else if (runner instanceof CollectiveStep) runCollective(runner.what, bufs, item.line);
   else if (runner instanceof BufferCopy || runner instanceof BufferXfer) copyBuffer(bufs[0], bufs[1]);
   else return stepLog.listener?.after(item, 0);
-  const endMs = performance.now(), ms = endMs - start;
-  stepLog.listener?.after(item, ms);
-  GlobalCounters.copyCount++;
-  const { listener } = spans;
-  if (debug < 2 && listener === undefined) return;
   const nbytes = byteText(bufs[0].nbytes);
   const text = runner instanceof CustomOp
     ? `${runner.name} ${nbytes}`
-    : runner instanceof CollectiveStep
-    ? `${runner.what.kind} ${byteText(runner.nbytes)} ${runner.what.rankText}`
     : `copy ${nbytes}, ${runner.to} <- ${runner.from}`;
-  const kind = runner instanceof CollectiveStep ? "collective" : "copy";
-  listener?.({ kind, name: text, startMs: start, endMs, device: bufs[0].device.name, subject: item });
+  tellOther(item, debug, start, "copy", text);
+}
+
+/** Tells of what is no kernel, and has ended. */
+function tellOther(item: ExecItem, debug: number, startMs: number, kind: "copy" | "collective", text: string): void {
+  const endMs = performance.now(), ms = endMs - startMs, { name } = item.bufs[0].device;
+  stepLog.listener?.after(item, ms);
+  GlobalCounters.copyCount++;
+  spans.listener?.({ kind, name: text, startMs, endMs, device: name, subject: item });
   if (debug < 2) return;
   GlobalCounters.timeSumS += ms / 1e3;
-  debugStep(item, getDevice(bufs[0].device.name), text, ms);
+  debugStep(item, getDevice(name), text, ms);
 }
 
 /** Runs one kernel: checked against the interpreter, timed and printed, as asked for. */

@@ -6,6 +6,7 @@
  *
  * @module
  */
+import type { Work } from "../collectives/communicator.ts";
 import { attachBuffer, Buffer } from "../device/buffer.ts";
 import { getDevice } from "../device/device.ts";
 import type { Graph, Launch } from "../device/program.ts";
@@ -13,10 +14,11 @@ import { dtypes } from "../dtype/dtype.ts";
 import { envNumber } from "../helpers/env.ts";
 import { spans, timed } from "../helpers/spans.ts";
 import { neighborsOf } from "../schedule/order/join_collectives.ts";
+import { lastBeside, waitsOf } from "../schedule/order/under_way.ts";
 import { planMemory } from "../schedule/order/memory_plan.ts";
 import { Storage } from "../uop/core/args.ts";
 import type { Recording } from "./capture.ts";
-import { runAgreed } from "./collective.ts";
+import { needsEnd, overlaps, runAgreed, startCollective } from "./collective.ts";
 import { accessOf, checksCustom, runItems, stepLog, tellLaunches, varNamesOf, varValues } from "./exec.ts";
 import { countText } from "./front/listening.ts";
 import { CollectiveStep, CompiledKernel, type ExecItem } from "./front/runners.ts";
@@ -65,6 +67,10 @@ export interface ReplayStep {
   readonly bytes: number;
   /** Whether the graph tells how long each launch took. */
   readonly timesLaunches: boolean;
+  /** The steps with collectives that are waited for before this one. */
+  readonly waits: readonly number[];
+  /** What moves, where it is a collective. */
+  readonly collective: CollectiveStep | undefined;
 }
 
 /** Results of steps that are not repeated stay; larger ones are made again rather than kept. */
@@ -99,7 +105,8 @@ export class Replay {
     const needed = prune(dropFirstFills(recording, spec), inner);
     const { items, constants } = hoist(needed, recording, spec, inner);
     recording.release();
-    const planned = plan(items, (b) => inner(b) && !constants.has(b));
+    const isPlanned = (b: Buffer): boolean => inner(b) && !constants.has(b);
+    const waits = waitsFor(items, isPlanned, (b) => spec.sources.has(b)), planned = plan(items, isPlanned, waits);
     this.arena = planned.arena;
     this.constants = [...constants.values()];
     this.arenaBytes = planned.arena.reduce((n, s) => n + s.nbytes, 0);
@@ -119,7 +126,7 @@ export class Replay {
     this.uses = uses;
     this.held = [...held];
     this.targets = [...targets];
-    this.steps = makeSteps(planned.items, spec);
+    this.steps = makeSteps(planned.items, spec, waits);
     this.compared = items.some((i) => i.runner instanceof CollectiveStep) ? planned.items : undefined;
     this.kernels = items.filter((i) => i.runner instanceof CompiledKernel).length;
     this.name = countText(this.kernels, "kernel");
@@ -143,12 +150,33 @@ export class Replay {
   }
 
   private runSteps(call: Call): void {
+    const works = this.steps.map((): readonly Work[] => []);
+    const join = (k: number): void => {
+      const own = works[k];
+      works[k] = [];
+      for (const w of own) w.join();
+    };
+    try {
+      this.runBeside(call, works, join);
+    } catch (error) {
+      try {
+        works.keys().forEach(join);
+      } catch { /* the first error says more */ }
+      throw error;
+    }
+    works.keys().forEach(join);
+  }
+
+  /** Runs the steps, each once the collectives that it has to wait for have ended; what is under way is put in `works`. */
+  private runBeside(call: Call, works: (readonly Work[])[], join: (step: number) => void): void {
     const singly = stepLog.listener !== undefined || envNumber("DEBUG") >= 2 || envNumber("JIT") >= 2 ||
       envNumber("VALIDATE_WITH_JS") > 0;
     const spec = envNumber("SPEC") > 0;
-    for (const step of this.steps) {
-      const { graph, patches, vars, timesLaunches } = step, isHeard = spans.listener !== undefined;
-      if (graph === undefined || singly || (isHeard && !timesLaunches) || (spec && checksCustom(step.items))) {
+    this.steps.forEach((step, k) => {
+      const { graph, patches, vars, timesLaunches, collective } = step, isHeard = spans.listener !== undefined;
+      step.waits.forEach(join);
+      if (collective !== undefined && !singly && !isHeard) works[k] = startStep(step, collective, call);
+      else if (graph === undefined || singly || (isHeard && !timesLaunches) || (spec && checksCustom(step.items))) {
         runOneByOne(step, call);
       } else {
         for (let i = 0; i < patches.length; i++) {
@@ -161,8 +189,19 @@ export class Replay {
         GlobalCounters.globalOps += step.flops;
         GlobalCounters.globalMem += step.bytes;
       }
-    }
+    });
   }
+}
+
+/** Starts the collective of a step with the buffers of `call`. */
+function startStep({ items: [item], patches }: ReplayStep, { what }: CollectiveStep, call: Call): readonly Work[] {
+  GlobalCounters.copyCount++;
+  let { bufs } = item;
+  if (patches.length > 0) {
+    bufs = [...bufs];
+    for (const p of patches) (bufs as Buffer[])[p.slot] = call.buffer(p.source);
+  }
+  return startCollective(what, bufs, item.line);
 }
 
 /** Whether nobody but the steps themselves can see a buffer. */
@@ -241,8 +280,39 @@ function onBuffers(item: ExecItem, change: (b: Buffer) => Buffer): ExecItem {
   return item.on(item.bufs.map(change));
 }
 
+/**
+ * By step, the collectives that are waited for before it. Buffers that each call brings may be parts of each other, and of
+ * all memory but that of intermediates.
+ */
+function waitsFor(
+  items: readonly ExecItem[],
+  inner: (b: Buffer) => boolean,
+  isSource: (b: Buffer) => boolean,
+): readonly (readonly number[])[] {
+  const moved = (i: number): CollectiveStep | undefined => {
+    const { runner } = items[i];
+    return runner instanceof CollectiveStep ? runner : undefined;
+  };
+  if (!items.some((_, i) => moved(i) !== undefined)) return [];
+  const access = items.map(accessOf);
+  const meets = (a: Buffer, b: Buffer): boolean => {
+    if (a === b) return true;
+    if (inner(a) || inner(b)) return false;
+    return isSource(a) || isSource(b) || overlaps(a, b);
+  };
+  return waitsOf({
+    count: items.length,
+    movedBytes: (i) => moved(i)?.nbytes,
+    conflicts: (i, c) => needsEnd(access[i], items[c].bufs, meets),
+  });
+}
+
 /** Gives all inner buffers of the steps places in one arena a device. */
-function plan(items: readonly ExecItem[], inner: (b: Buffer) => boolean): { items: ExecItem[]; arena: Storage[] } {
+function plan(
+  items: readonly ExecItem[],
+  inner: (b: Buffer) => boolean,
+  waits: readonly (readonly number[])[],
+): { items: ExecItem[]; arena: Storage[] } {
   const entries: Buffer[] = [], at = new Map<Buffer, number>();
   const steps = items.map(({ bufs }) => {
     const used: number[] = [];
@@ -265,7 +335,7 @@ function plan(items: readonly ExecItem[], inner: (b: Buffer) => boolean): { item
   const infos = entries.map((b) => (
     { device: b.device.name, dtype: b.dtype, size: b.size, slot: undefined, kept: false, view: undefined }
   ));
-  const plannable = { entries: infos, items: steps, neighbors: neighborsOf(collectives) };
+  const plannable = { entries: infos, items: steps, neighbors: neighborsOf(collectives), beside: lastBeside(waits) };
   const { blocks, places } = planMemory(plannable, (d) => getDevice(d).allocator.layout);
   const arena: Storage[] = [],
     memory = blocks.map(({ device, nbytes }) => {
@@ -284,20 +354,35 @@ function plan(items: readonly ExecItem[], inner: (b: Buffer) => boolean): { item
   return { items: items.map((item) => onBuffers(item, change)), arena };
 }
 
-function makeSteps(items: readonly ExecItem[], spec: ReplaySpec): ReplayStep[] {
-  const steps: ReplayStep[] = [],
-    deviceOf = ({ runner }: ExecItem): string | undefined =>
-      runner instanceof CompiledKernel ? runner.device : undefined;
+function makeSteps(
+  items: readonly ExecItem[],
+  spec: ReplaySpec,
+  waits: readonly (readonly number[])[],
+): ReplayStep[] {
+  const steps: ReplayStep[] = [], stepOf = new Map<number, number>();
+  let before: number[] = [];
+  const deviceOf = ({ runner }: ExecItem): string | undefined =>
+    runner instanceof CompiledKernel ? runner.device : undefined;
+  const isFree = (i: number): boolean => (waits[i]?.length ?? 0) === 0;
   for (let i = 0; i < items.length;) {
     const start = i, device = deviceOf(items[i++]), { kind } = items[start].runner;
-    while (device !== undefined && i < items.length && deviceOf(items[i]) === device) i++;
-    if (kind !== "EmptyOp" && kind !== "ViewOp") steps.push(makeStep(items.slice(start, i), device, spec));
+    while (device !== undefined && i < items.length && deviceOf(items[i]) === device && isFree(i)) i++;
+    for (const c of waits[start] ?? []) before.push(stepOf.get(c)!);
+    if (kind === "EmptyOp" || kind === "ViewOp") continue;
+    stepOf.set(start, steps.length);
+    steps.push(makeStep(items.slice(start, i), device, spec, before));
+    before = [];
   }
   return steps;
 }
 
 /** Kernels of `device`, or one other step. */
-function makeStep(items: readonly ExecItem[], device: string | undefined, spec: ReplaySpec): ReplayStep {
+function makeStep(
+  items: readonly ExecItem[],
+  device: string | undefined,
+  spec: ReplaySpec,
+  waits: readonly number[],
+): ReplayStep {
   const launches: Launch[] = [], patches: BufferPatch[] = [], vars: VarPatch[] = [];
   let flops = 0, bytes = 0;
   items.forEach((item, launch) => {
@@ -317,7 +402,8 @@ function makeStep(items: readonly ExecItem[], device: string | undefined, spec: 
   });
   const on = device === undefined ? undefined : getDevice(device);
   const graph = on?.graph(launches), timesLaunches = on?.timesLaunches === true;
-  return { graph, items, patches, vars, flops, bytes, timesLaunches };
+  const [{ runner }] = items, collective = runner instanceof CollectiveStep ? runner : undefined;
+  return { graph, items, patches, vars, flops, bytes, timesLaunches, waits, collective };
 }
 
 /** Runs a step without its graph, with the buffers and numbers of `call`. */

@@ -147,6 +147,11 @@ export const CONTEXT_VARS = {
    * is where.
    */
   DIST_TIMEOUT: { value: 600_000 },
+  /**
+   * 1 has a thread of each MPI process move data while kernels run, 0 moves it when the program waits; -1 is 1 where
+   * the host has two cores for each of its processes.
+   */
+  DIST_PROGRESS: { value: -1, early: true },
   /** The MPI library; empty for that of the launcher, where it usually is. */
   MPI_PATH: { value: "", early: true },
   /** The NCCL library (libnccl.so.2); empty to look for it where it usually is. */

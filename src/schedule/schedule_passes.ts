@@ -33,7 +33,7 @@ import { factsOf, loadsOf, type Slots } from "./kernels/slots.ts";
 import { cutKernels } from "./order/buffer_limits.ts";
 import { Entries, OwnEntries, whatBecomes } from "./order/entries.ts";
 import { findCuts } from "./order/hazards.ts";
-import { bringTogether, joinCollectives, neighborsOf } from "./order/join_collectives.ts";
+import { bringTogether, joinCollectives, neighborsOf, stepsBeside } from "./order/join_collectives.ts";
 import { joinRows, keepsRows } from "./order/join_rows.ts";
 import { entryOfKey, mergeOutputs, type Node, orderNodes, versionKey } from "./order/kernel_graph.ts";
 import { makeItems } from "./order/kernel_items.ts";
@@ -286,7 +286,12 @@ function number(g: Lowering): void {
 
 function planBuffers(g: Lowering): void {
   g.memory = planMemory(
-    { entries: g.entries.infos, items: g.items, neighbors: neighborsOf(g.items) },
+    {
+      entries: g.entries.infos,
+      items: g.items,
+      neighbors: neighborsOf(g.items),
+      beside: stepsBeside(g.items, g.entries.infos),
+    },
     g.options.memoryLayout,
   );
   if (!wantsNotes()) return;
@@ -335,7 +340,7 @@ const PASSES: readonly SchedulePass[] = [
   },
   {
     name: "bring collectives together",
-    when: (g) => g.nodes.filter((n) => n.step?.kind === "collective").length > 1,
+    when: (g) => g.nodes.some((n) => n.step?.kind === "collective"),
     run: (g) => g.nodes = [...bringTogether(g.nodes, g.entries.infos)],
   },
   { name: "number", run: number },

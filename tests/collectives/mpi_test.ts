@@ -24,6 +24,21 @@ for (const launcher of LAUNCHERS) {
   }
 }
 
+for (const launcher of LAUNCHERS) {
+  const name = `mpi: ${launcher.name}: data moves while a rank computes, by a thread of its own`;
+  Deno.test({ name, ignore: launcher.command === undefined }, async () => {
+    const run = async (progress: string): Promise<{ isDone: boolean; isRight: boolean }[]> => {
+      const { code, stdout, stderr } = await runRanks(launcher, 2, [PROGRAM, "beside", "3000"], {
+        DIST_PROGRESS: progress,
+      });
+      assert.equal(code, 0, stderr);
+      return stdout.trim().split("\n").map((line) => JSON.parse(line));
+    };
+    for (const { isDone, isRight } of await run("1")) assert.deepEqual([isDone, isRight], [true, true]);
+    for (const { isRight } of await run("0")) assert.ok(isRight);
+  });
+}
+
 Deno.test("mpi: the launcher says which library is opened, and the user before it", () => {
   const places = (env: Record<string, string>) => mpiPlaces((name) => env[name])[0];
   assert.equal(places({ OMPI_COMM_WORLD_SIZE: "2" }), "libmpi.so.40");

@@ -6,9 +6,11 @@
  *
  * @module
  */
+import { sum } from "../../helpers/math.ts";
 import type { CollectiveArg } from "../../uop/core/sharding.ts";
 import { type Node, predecessors } from "./kernel_graph.ts";
 import type { EntryInfo, TemplateItem } from "./template.ts";
+import { lastBeside, waitsOf } from "./under_way.ts";
 
 /** Bytes of a bucket, and of the first one, which starts the earlier: as in PyTorch's DistributedDataParallel. */
 const BUCKET = 25e6, FIRST_BUCKET = 1e6;
@@ -52,14 +54,15 @@ interface Bucket {
 
 /** The nodes with collectives that can go together next to each other; `nodes` themselves where there are none. */
 export function bringTogether(nodes: readonly Node[], infos: Infos): readonly Node[] {
-  const keys = nodes.map((n) => bucketKey(n.step, infos));
-  const known = keys.filter((k) => k !== undefined);
-  if (new Set(known).size === known.length) return nodes; // none has a companion
+  if (!nodes.some((n) => n.step?.kind === "collective")) return nodes;
+  const keys = nodes.map((n) => bucketKey(n.step, infos)), reduces = nodes.map((n) => isReduction(n.step));
   const before = predecessors(nodes), leads = leadingOn(before, keys), out: number[] = [];
   const isOut = new Uint8Array(nodes.length), buckets = new Map<string, Bucket>();
+  let started = new Set<number>();
   const emit = (i: number): void => {
     out.push(i);
     isOut[i] = 1;
+    if (reduces[i]) started.add(i);
   };
   const flush = (bucket: Bucket): void => {
     bucket.members.forEach(emit);
@@ -68,8 +71,10 @@ export function bringTogether(nodes: readonly Node[], infos: Infos): readonly No
   let left = nodes.map((_, i) => i);
   while (left.length > 0) {
     const held: number[] = [];
+    started = new Set();
     for (const i of left) {
-      const isReady = [...before[i]].every((j) => isOut[j] === 1), key = keys[i];
+      // what reads a reduction lets all go first that does not
+      const isReady = before[i].values().every((j) => isOut[j] === 1 && !started.has(j)), key = keys[i];
       if (!isReady) held.push(i);
       else if (key === undefined) emit(i);
       else {
@@ -86,7 +91,59 @@ export function bringTogether(nodes: readonly Node[], infos: Infos): readonly No
     (needed.length > 0 ? needed : all).forEach(flush);
     left = held;
   }
-  return out.map((i) => nodes[i]);
+  const early = startEarly(out, before, nodes, keys);
+  return early.every((i, at) => i === at) ? nodes : early.map((i) => nodes[i]);
+}
+
+function isReduction(step: TemplateItem | undefined): boolean {
+  const kind = step?.collective?.kind;
+  return kind === "allReduce" || kind === "reduceScatter";
+}
+
+/**
+ * `order` with each collective where what it reads is there: reductions, with those of their bucket, at once; others, which
+ * make more of what they are given, no earlier than what first reads those before, so that there is no more at a time than
+ * two steps read.
+ */
+function startEarly(
+  order: readonly number[],
+  before: readonly ReadonlySet<number>[],
+  nodes: readonly Node[],
+  keys: readonly (string | undefined)[],
+): readonly number[] {
+  const out: number[] = [], readers = firstReaders(order, before, nodes);
+  /** What reads the collectives that were placed last, and those before them. */
+  let reader: number | undefined, readerBefore: number | undefined;
+  for (let i = 0; i < order.length;) {
+    const group = [order[i++]], { step } = nodes[group[0]], key = keys[group[0]];
+    while (key !== undefined && i < order.length && keys[order[i]] === key) group.push(order[i++]);
+    let place = out.length;
+    if (step?.kind === "collective") {
+      let least = 0;
+      if (!isReduction(step)) {
+        const own = readers.get(group[0]);
+        if (own !== reader) [reader, readerBefore] = [own, reader];
+        const at = readerBefore === undefined ? -1 : out.indexOf(readerBefore);
+        least = at < 0 ? place : at;
+      }
+      while (place > least && !group.some((g) => before[g].has(out[place - 1]))) place--;
+    }
+    out.splice(place, 0, ...group);
+  }
+  return out;
+}
+
+/** By collective, the first of `order` that waits for it. */
+function firstReaders(
+  order: readonly number[],
+  before: readonly ReadonlySet<number>[],
+  nodes: readonly Node[],
+): ReadonlyMap<number, number> {
+  const out = new Map<number, number>();
+  for (const i of order) {
+    for (const j of before[i]) if (nodes[j].step?.kind === "collective" && !out.has(j)) out.set(j, i);
+  }
+  return out;
 }
 
 /** The steps with collectives that follow each other and can go together as one: entries are what they write, then what they read. */
@@ -120,4 +177,22 @@ export function neighborsOf(
     const half = entries.length / 2;
     return collective === undefined || half < 2 ? [] : [entries.slice(0, half), entries.slice(half)];
   });
+}
+
+/** By collective, the last step that runs beside it: one that is waited for where the first step needs its memory. */
+export function stepsBeside(items: readonly TemplateItem[], infos: Infos): ReadonlyMap<number, number> | undefined {
+  if (!items.some((i) => i.kind === "collective")) return undefined;
+  const baseOf = (e: number): number => infos[e].view?.base ?? e;
+  const touched = items.map(({ entries }) => new Set(entries.map(baseOf)));
+  return lastBeside(waitsOf({
+    count: items.length,
+    movedBytes: (i) => movedBytes(items[i], infos),
+    conflicts: (i, c) => items[c].entries.some((e) => touched[i].has(baseOf(e))),
+  }));
+}
+
+/** What a collective reads, in bytes. */
+function movedBytes({ kind, entries }: TemplateItem, infos: Infos): number | undefined {
+  if (kind !== "collective") return undefined;
+  return sum(entries.slice(entries.length / 2).map((e) => infos[e].size * infos[e].dtype.itemsize));
 }

@@ -41,6 +41,8 @@ export interface Plannable {
   readonly items: readonly Pick<TemplateItem, "entries">[];
   /** Entries that lie next to each other, in this order, where the device has arenas; none is in two lists. */
   readonly neighbors?: readonly (readonly number[])[];
+  /** By step that goes on beside later ones, the last of these: what it uses is in use until then. */
+  readonly beside?: ReadonlyMap<number, number>;
 }
 
 /** A temporary: in use from step `first` to step `last`, both included. */
@@ -108,7 +110,7 @@ function intervalsOf(t: Plannable, hasArenas: (device: string) => boolean): Map<
       if (slot !== undefined || kept || view !== undefined) continue;
       const head = headOf.get(e)?.[0] ?? e;
       if (!first.has(head)) first.set(head, i);
-      last.set(head, i);
+      last.set(head, Math.max(last.get(head) ?? 0, t.beside?.get(i) ?? i));
     }
   });
   const out = new Map<string, Interval[]>();

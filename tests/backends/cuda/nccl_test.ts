@@ -70,23 +70,35 @@ test("NCCL: bools are any and all, views are parts, empty ranges call nothing", 
     assert.equal(nccl.log.length, calls);
   }));
 
-test("NCCL: collectives come after what kernels have queued, and before what they will", () =>
+test("NCCL: collectives come after what kernels have queued, and before what is queued once they were joined", () =>
   withDevice((device) => {
     const [rank] = ranksOn(device, new FakeNccl(), 1), own = range(device, [1, 2]), main = device["context"].stream;
     fake.log();
-    rank.start({ kind: "allReduce", op: "sum" }, [own], [own], AGREED).wait();
-    const calls = fake.log().filter((l) => /cuEventRecord|cuStreamWaitEvent/.test(l)).map((l) => l.split(" "));
-    const [[, ready, on], [, waiting, first], [, end, after], [, last, second]] = calls;
-    assert.deepEqual(calls.map((c) => c[0]), [
-      "cuEventRecord",
-      "cuStreamWaitEvent",
-      "cuEventRecord",
-      "cuStreamWaitEvent",
-    ]);
-    assert.deepEqual([first, second], [ready, end]);
-    assert.deepEqual([on, last], [main.toString(16), main.toString(16)]);
-    assert.deepEqual(waiting, after);
-    assert.notEqual(waiting, last);
+    fake.set("late", 3);
+    const work = rank.start({ kind: "allReduce", op: "sum" }, [own], [own], AGREED);
+    const queued = fake.log().filter((l) => /cuEventRecord|cuStreamWaitEvent/.test(l)).map((l) => l.split(" "));
+    const [[, ready, on], [, waiting, first], [, end, after]] = queued;
+    assert.deepEqual(queued.map((c) => c[0]), ["cuEventRecord", "cuStreamWaitEvent", "cuEventRecord"]);
+    assert.deepEqual([on, first, waiting], [main.toString(16), ready, after]);
+    assert.notEqual(waiting, on, "a stream of its own");
+    work.join();
+    const joined = fake.log().filter((l) => /cuStreamWaitEvent/.test(l)).map((l) => l.split(" "));
+    assert.deepEqual(joined.map(([, stream, event]) => [stream, event]), [[main.toString(16), end]]);
+    work.join();
+    assert.deepEqual(valuesOf(own), [1, 2]);
+  }));
+
+test("NCCL: what the card waits for has a deadline too: a read finds that a rank is gone", () =>
+  withDevice(async (device) => {
+    const nccl = new FakeNccl(), [rank] = ranksOn(device, nccl, 1, 20), own = range(device, [1, 2]);
+    const start = () => rank.start({ kind: "allReduce", op: "sum" }, [own], [own], AGREED).join();
+    const late = { name: "CollectiveError", message: /collective 1 of rank 0 of 1: it was not done after 0\.02 s/ };
+    fake.set("late", 1e9);
+    start();
+    await assert.rejects(device.synchronize(), late);
+    fake.set("late", 0);
+    assert.deepEqual(nccl.log.filter((l) => l === "abort 0"), ["abort 0"]);
+    assert.deepEqual(valuesOf(own), [1, 2], "the card itself is as it was");
   }));
 
 test("NCCL: alone, collectives are compared, and a barrier is done", () =>
