@@ -5,14 +5,16 @@
  * @module
  */
 import { ArgumentError } from "../../helpers/errors.ts";
-import { argOf, ReduceArg, reduceOf } from "../../uop/core/args.ts";
-import { expand, reshape, shrink } from "../../uop/core/build_movement.ts";
+import { sameArray } from "../../helpers/math.ts";
+import { argOf, PairsArg, ReduceArg, reduceOf, ShapeArg } from "../../uop/core/args.ts";
+import { broadcastTo, expand, pad, reshape, shrink } from "../../uop/core/build_movement.ts";
 import { identityOf } from "../../uop/core/carrier.ts";
 import { isAlu, isMovement, Ops } from "../../uop/core/ops.ts";
 import { deviceOf, shapeOf } from "../../uop/core/shape.ts";
 import type { MeshShape, Spec } from "../../uop/core/sharding.ts";
 import { bufferNode, constant, type UOp, uop } from "../../uop/core/uop.ts";
 import { moveLike } from "../../uop/graph/resolve.ts";
+import { stripReshape } from "../fuse/fusion_plan.ts";
 import { sourceDim } from "./part_below.ts";
 import {
   isDivided,
@@ -24,8 +26,10 @@ import {
   reshardText,
   shardingText,
   type Shards,
+  sliced,
   whole,
   withinShape,
+  withinSlice,
 } from "./shards.ts";
 
 /** The mesh of shards that meet in one node. */
@@ -113,14 +117,53 @@ export class Rules {
 
   /** What a STORE writes to: the memory itself, also where readers would get it gathered. */
   private target(u: UOp): Shards {
-    return isMovement(u.op) ? this.movement(u, this.target(u.src[0])) : this.of(u);
+    if (!isMovement(u.op)) return this.of(u);
+    const s = this.target(u.src[0]), [cut] = u.op === Ops.SHRINK ? cutDims(u, s.axes) : [];
+    if (cut !== undefined) {
+      const wayOut = `${reshardText(s.axes.with(cut, null))} first`;
+      refuse(
+        u,
+        [s],
+        `what is moved of dimension ${cut}, which is divided along ${s.axes[cut]}, is no memory: ${wayOut}`,
+      );
+    }
+    return this.movement(u, s);
   }
 
   private store(u: UOp): Shards {
+    const slice = stripReshape(u.src[0]);
+    if (slice.op === Ops.SHRINK) {
+      const all = this.target(slice.src[0]), cut = cutDims(slice, all.axes);
+      if (cut.length > 0) return this.storeIn(u, slice, all, cut);
+    }
     const target = this.target(u.src[0]), value = this.of(u.src[1]);
     const from = value.isStored && !sameSpec(value.axes, target.axes) ? this.read(u.src[1]) : value;
     const mesh = commonMesh(u, [target, from]), made = this.moves.converted({ ...from, mesh }, target.axes);
     return { ...whole(u.withSrc([target.u, made.u])), mesh };
+  }
+
+  /** A STORE to a slice along dimensions `cut`, which are divided: each rank writes what it has of it. */
+  private storeIn(u: UOp, slice: UOp, all: Shards, cut: readonly number[]): Shards {
+    const [below] = slice.src, { pairs } = argOf(slice, Ops.SHRINK), given = this.read(u.src[1]);
+    const inner = pairs.map((p, dim) => cut.includes(dim) ? [0, all.shape[dim]] as const : p);
+    const target = this.movement(uop(Ops.SHRINK, below.dtype, [below], new PairsArg(inner)), all);
+    const value = this.shaped(u.src[1], given, shapeOf(slice));
+    const mesh = commonMesh(u, [target, value]), axes = target.axes.map((a, dim) => cut.includes(dim) ? null : a);
+    let own = this.moves.converted({ ...value, mesh }, axes), isIn: UOp | undefined;
+    for (const dim of cut) {
+      const [from, to] = pairs[dim], axis = target.axes[dim]!, isHere = withinSlice(target, dim, pairs[dim]);
+      const grown = shapeOf(own.u).map((_, i) => i === dim ? [from, all.shape[dim] - to] as const : [0, 0] as const);
+      const shape = own.shape.with(dim, all.shape[dim]);
+      own = this.moves.ownPart({ ...own, u: pad(own.u, grown), shape }, dim, axis);
+      isIn = isIn === undefined ? isHere : isIn.and(isHere);
+    }
+    return { ...whole(u.withSrc([target.u, isIn!.where(own.u, target.u)])), mesh };
+  }
+
+  /** What is stored, with the shape of what it is stored to; a number stands for any. */
+  private shaped(u: UOp, s: Shards, shape: readonly number[]): Shards {
+    if (s.shape.length === 0) return { ...s, u: broadcastTo(s.u, shape), shape, axes: shape.map(() => null) };
+    return sameArray(s.shape, shape) ? s : this.movement(uop(Ops.RESHAPE, u.dtype, [u], new ShapeArg(shape)), s);
   }
 
   private after(u: UOp): Shards {
@@ -277,10 +320,32 @@ export class Rules {
       const sums = new Set([...s.partial].filter(([, by]) => by === Ops.ADD).map(([a]) => a));
       s = this.moves.settled(s, sums); // zeros are the identity of sums alone
     }
+    if (u.op === Ops.SHRINK && s.mesh !== undefined) {
+      const pairs = [...argOf(u, Ops.SHRINK).pairs];
+      for (const dim of cutDims(u, s.axes)) {
+        const axis = s.axes[dim]!;
+        s = sliced(s.partial.has(axis) ? this.moves.allReduce(s, axis) : s, dim, pairs[dim]);
+        pairs[dim] = [0, s.shape[dim]];
+      }
+      if (pairs.every(([from, to], dim) => from === 0 && to === s.shape[dim])) return s;
+      return { ...s, shape: shapeOf(u), u: shrink(s.u, localPairs(pairs, s)) };
+    }
     const axes = s.mesh === undefined ? shapeOf(u).map(() => null) : movedAxes(u, s, this.origin(u));
     const made = { ...s, shape: shapeOf(u), axes };
     return { ...made, u: s.mesh === undefined ? rest(u, s.u) : moved(u, s.u, localShape(made)) };
   }
+}
+
+/** The divided dimensions that a SHRINK takes a part of. */
+function cutDims(u: UOp, axes: Spec): number[] {
+  const from = shapeOf(u.src[0]), to = shapeOf(u);
+  return axes.flatMap((a, dim) => a !== null && to[dim] !== from[dim] ? [dim] : []);
+}
+
+/** The pairs of a SHRINK that leaves divided dimensions whole, on a shard. */
+function localPairs(pairs: PairsArg["pairs"], s: Shards): PairsArg["pairs"] {
+  const local = shapeOf(s.u);
+  return pairs.map((p, dim) => p[0] === 0 && p[1] === s.shape[dim] ? [0, local[dim]] : p);
 }
 
 function rest(u: UOp, x: UOp): UOp {
@@ -298,10 +363,6 @@ function moved(u: UOp, x: UOp, shape: readonly number[]): UOp {
       return reshape(x, shape);
     case Ops.EXPAND:
       return expand(x, shape);
-    case Ops.SHRINK: {
-      const from = shapeOf(x), whole = shapeOf(u.src[0]);
-      return shrink(x, argOf(u, Ops.SHRINK).pairs.map((p, i) => p[0] === 0 && p[1] === whole[i] ? [0, from[i]] : p));
-    }
   }
   return moveLike(u, x);
 }
@@ -337,8 +398,6 @@ function movedAxes(u: UOp, s: Shards, origin: Shards): Spec {
       return keep((dim) => to[dim] !== shape[dim]);
     case Ops.PAD:
       return keep((dim) => argOf(u, Ops.PAD).pairs[dim].some((n) => n !== 0));
-    case Ops.SHRINK:
-      return keep((dim) => to[dim] !== shape[dim]);
     case Ops.FLIP:
       return keep((dim) => argOf(u, Ops.FLIP).axes.includes(dim));
     case Ops.RESHAPE: {

@@ -272,11 +272,31 @@ function selected(x: UOp, at: UOp): UOp {
   return isBool ? own.ne(0) : own;
 }
 
+/** Elements `from` to `to` of dimension `dim`, which is divided: what the ranks have of them, added up. */
+export function sliced(s: Shards, dim: number, [from, to]: readonly [number, number]): Shards {
+  const axis = s.axes[dim]!, mesh = s.mesh!, count = mesh.sizeOf(axis), sizes = shapeOf(s.u);
+  const blocks = [...sizes.slice(0, dim), count, ...sizes.slice(dim)];
+  const place = broadcastTo(reshape(iota(count), blocks.map((n, i) => i === dim ? n : 1)), blocks);
+  const own = broadcastTo(reshape(s.u, [...sizes.slice(0, dim), 1, ...sizes.slice(dim)]), blocks);
+  const isOwn = place.eq(broadcastTo(reshape(coordinateNode(mesh, axis), []), blocks));
+  const all = reshape(isOwn.where(own, constant(0, own.dtype)), sizes.with(dim, count * sizes[dim]));
+  const u = shrink(all, shapeOf(all).map((n, i) => i === dim ? [from, to] as const : [0, n] as const));
+  const shape = s.shape.with(dim, to - from), axes = s.axes.with(dim, null);
+  const op = own.dtype.isBool ? Ops.MAX : Ops.ADD;
+  return { ...s, u, shape, axes, partial: to > from ? new Map([...s.partial, [axis, op]]) : s.partial };
+}
+
 /** Positions along dimension `dim` of a shard that are within all of it. */
-export function withinShape({ u, shape, axes, mesh }: Shards, dim: number): UOp {
+export function withinShape(s: Shards, dim: number): UOp {
+  return withinSlice(s, dim, [0, s.shape[dim]]);
+}
+
+/** Positions along dimension `dim` of a shard that are from `from` to `to` of all of it. */
+export function withinSlice({ u, axes, mesh }: Shards, dim: number, [from, to]: readonly [number, number]): UOp {
   const sizes = shapeOf(u), size = sizes[dim], d = positionDType(size * mesh!.sizeOf(axes[dim]!));
   const start = broadcastTo(reshape(coordinateNode(mesh!, axes[dim]!), []).cast(d).mul(size), [size]);
-  const isWithin = iota(size).cast(d).add(start).lt(shape[dim]);
+  const position = iota(size).cast(d).add(start), isBelow = position.lt(to);
+  const isWithin = from === 0 ? isBelow : position.lt(from).lt(isBelow);
   return broadcastTo(reshape(isWithin, sizes.map((_, i) => i === dim ? size : 1)), sizes);
 }
 
