@@ -38,6 +38,8 @@ export interface BlockFormat {
   readonly planes: (raw: Tensor) => readonly Tensor[];
   /** Float32 `[..., elements]` of planes. */
   readonly numbers: (planes: readonly Tensor[]) => Tensor;
+  /** Are the numbers whole ones times scales, made of neighboring bytes of planes alike? */
+  readonly hasBytes: boolean;
 }
 
 const { float32, int32, int8, uint8, uint16, uint32 } = dtypes;
@@ -365,11 +367,26 @@ const ROWS: Readonly<Record<FormatName, Row>> = {
   }],
 };
 
+/** Those that {@linkcode BlockFormat.hasBytes}. */
+const OF_BYTES: ReadonlySet<string> = new Set<FormatName>(
+  ["Q4_0", "Q4_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "TQ2_0"],
+);
+
 /** All formats, by name. */
 export const BLOCK_FORMATS: ReadonlyMap<string, BlockFormat> = new Map(
   Object.entries(ROWS).map(([name, [id, elements, nbytes, planes, made, plain]]) => {
     const numbers = (x: readonly Tensor[]) => made(...x), unpack = (raw: Tensor) => numbers(planes(raw));
-    return [name, { name: name as FormatName, id, elements, nbytes, unpack, planes, numbers, plain }];
+    return [name, {
+      name: name as FormatName,
+      id,
+      elements,
+      nbytes,
+      unpack,
+      planes,
+      numbers,
+      plain,
+      hasBytes: OF_BYTES.has(name),
+    }];
   }),
 );
 const BY_ID = new Map([...BLOCK_FORMATS.values()].map((f) => [f.id, f]));

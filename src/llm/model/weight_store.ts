@@ -11,6 +11,32 @@ import { Tensor } from "../../tensor/tensor.ts";
 import { type BlockFormat, numbersOf, planesOf } from "../files/block_formats.ts";
 import type { GgufTensor } from "../files/gguf.ts";
 import { plainTensor } from "../files/llama2c.ts";
+import { inBytes, layoutOf, multipliesBytes } from "./quantized_products.ts";
+
+/** Planes of a weight: what they are in memory, and what of it stands for each. */
+interface Planes {
+  readonly memory: readonly Tensor[];
+  readonly seen: readonly Tensor[];
+}
+const NO_PLANES: Planes = { memory: [], seen: [] };
+function asTheyAre(...memory: Tensor[]): Planes {
+  return { memory, seen: memory };
+}
+
+/** Computes planes, which lie in memory as products of the device read them. */
+function realized(planes: readonly Tensor[], device: string, format: BlockFormat): Planes {
+  const [m, blocks] = planes[0].shape, { laid, seen } = layoutOf(format);
+  const isLaid = multipliesBytes(device, format, planes[0].ndim === 3 ? [m, blocks] : []);
+  const memory = planes.map((x) => (isLaid ? laid(x) : x).contiguous());
+  Tensor.realize([...memory]);
+  return { memory, seen: isLaid ? memory.map(seen) : memory };
+}
+
+/** The product of `x` `[..., n]` and planes. */
+function productOf(x: Tensor, planes: readonly Tensor[], device: string, format: BlockFormat): Tensor {
+  const w = numbersOf(planes, format);
+  return (multipliesBytes(device, format, w.shape) ? inBytes(x) : x).matmul(w.transpose(0, 1));
+}
 
 /** What is learned beside a weight `[m, n]`: a product of `[m, rank]` and `[rank, n]`, `scale` times. */
 export interface Adapter {
@@ -26,7 +52,7 @@ export class Weight {
   /** What is added to it. */
   adapter: Adapter | undefined = undefined;
   private source: GgufTensor;
-  private held: readonly Tensor[];
+  private held: Planes;
   /** What its planes are a part of. */
   private stack: WeightStack | undefined = undefined;
 
@@ -35,7 +61,7 @@ export class Weight {
     this.shape = source.shape;
     this.source = source;
     // those of blocks are made when they are read
-    this.held = source.format.plain === undefined ? [] : [this.bytes()];
+    this.held = source.format.plain === undefined ? NO_PLANES : asTheyAre(this.bytes());
   }
   private bytes(): Tensor {
     const raw = this.source.raw();
@@ -47,8 +73,8 @@ export class Weight {
   }
   /** Reads it. */
   realize(): void {
-    if (this.format.plain !== undefined) void this.held[0].realize();
-    else this.sorting((planes) => Tensor.realize(this.held = planes.map((x) => x.contiguous())));
+    if (this.format.plain !== undefined) void this.held.memory[0].realize();
+    else this.sorting((planes) => this.held = realized(planes, this.device, this.format));
   }
   /** What `use` makes of planes of bytes, which are given back then. */
   sorting(use: (planes: readonly Tensor[]) => void): void {
@@ -60,7 +86,8 @@ export class Weight {
   /** Its planes are rows `[from, to)` of a stack's. */
   layIn(stack: WeightStack, from: number, to: number): void {
     this.stack = stack;
-    this.held = stack.planes.map((x) => x.at([from, to]));
+    const part = (x: Tensor) => x.at([from, to]);
+    this.held = { memory: stack.planes.memory.map(part), seen: stack.planes.seen.map(part) };
   }
   /** Is it a part of any stack? */
   get isPart(): boolean {
@@ -70,21 +97,25 @@ export class Weight {
   isIn(stack: WeightStack): boolean {
     return this.stack === stack;
   }
-  /** What is on the device, once it is realized: its elements, or the planes of its blocks, rows first. */
+  /** Its elements, or the planes of its blocks, rows first. */
   get planes(): readonly Tensor[] {
-    return this.held;
+    return this.held.seen;
+  }
+  /** What of it is on the device once it is realized: its planes, in whatever order. */
+  get stored(): readonly Tensor[] {
+    return this.held.memory;
   }
   /** Its elements, which can be trained. @throws {DTypeError} for blocks, which have none */
   get memory(): Tensor {
     const { format, name } = this.source;
-    if (format.plain !== undefined) return this.held[0];
+    if (format.plain !== undefined) return this.held.memory[0];
     throw new DTypeError("take the elements of a weight", {
       reason: `"${name}" is in blocks of ${format.name}; its parts are planes, its numbers values()`,
     });
   }
   /** Bytes on the device. */
   get nbytes(): number {
-    return this.held.reduce((n, x) => n + x.nbytes(), 0);
+    return this.held.seen.reduce((n, x) => n + x.nbytes(), 0);
   }
   private numbers(planes: readonly Tensor[]): Tensor {
     const { format } = this.source;
@@ -92,15 +123,17 @@ export class Weight {
   }
   /** Float32 of its shape. Lazy. */
   values(): Tensor {
-    return this.numbers(this.held);
+    return this.numbers(this.held.seen);
   }
   /** Some of the rows along its first axis: float32 `[...index, ...rest]`. Lazy. */
   rows(index: Tensor): Tensor {
-    return this.numbers(this.held.map((x) => x.at(index)));
+    return this.numbers(this.held.seen.map((x) => x.at(index)));
   }
   /** `x` `[..., n]` times it, `[m, n]`: `[..., m]`. */
   product(x: Tensor): Tensor {
-    return this.adapted(x, x.matmul(this.values().transpose(0, 1)));
+    const { format } = this.source, isPlain = format.plain !== undefined;
+    const y = isPlain ? x.matmul(this.values().transpose(0, 1)) : productOf(x, this.held.seen, this.device, format);
+    return this.adapted(x, y);
   }
   /** The product of `x`, of the product without what is added to it. */
   adapted(x: Tensor, y: Tensor): Tensor {
@@ -113,14 +146,14 @@ export class Weight {
     if (this.adapter === undefined) return;
     const { a, b, scale } = this.adapter,
       sum = this.values().add(b.matmul(a).mul(scale)).detach().contiguous().realize();
-    this.held = [sum];
+    this.held = asTheyAre(sum);
     this.stack = undefined;
     this.adapter = undefined;
     this.source = plainTensor(this.source.name, sum, sum.device);
   }
   /** As a file has it, with its present values. */
   tensor(): GgufTensor {
-    const { source } = this, [x] = this.held;
+    const { source } = this, [x] = this.held.memory;
     if (source.format.plain === undefined) return { ...source, load: () => this.values() };
     return { ...source, nbytes: x.nbytes(), raw: () => x, load: () => x };
   }
@@ -128,11 +161,11 @@ export class Weight {
 
 /** Weights `[m, n]` in blocks of one format, one below the other: one product gives those of all. */
 class WeightStack {
-  private held: readonly Tensor[] = [];
-  constructor(private readonly parts: readonly Weight[]) {}
+  private held: Planes = NO_PLANES;
+  constructor(private readonly parts: readonly Weight[], private readonly device: string) {}
 
   /** Planes of all rows, once it is realized. */
-  get planes(): readonly Tensor[] {
+  get planes(): Planes {
     return this.held;
   }
   /** Reads its parts, whose planes are rows of its own from then on. */
@@ -141,8 +174,8 @@ class WeightStack {
       read = (all: readonly (readonly Tensor[])[]): void => {
         const next = parts[all.length];
         if (next !== undefined) return next.sorting((planes) => read([...all, planes]));
-        this.held = all[0].map((_, i) => Tensor.cat(all.map((planes) => planes[i]), 0).contiguous());
-        Tensor.realize([...this.held]);
+        const joined = all[0].map((_, i) => Tensor.cat(all.map((planes) => planes[i]), 0));
+        this.held = realized(joined, this.device, parts[0].format);
       };
     read([]);
     let at = 0;
@@ -152,7 +185,7 @@ class WeightStack {
   products(x: Tensor): Tensor[] {
     const { parts, held } = this;
     if (parts.some((w) => !w.isIn(this))) return parts.map((w) => w.product(x));
-    const y = x.matmul(numbersOf(held, parts[0].format).transpose(0, 1));
+    const y = productOf(x, held.seen, this.device, parts[0].format);
     return y.split(parts.map((w) => w.shape[0]), -1).map((y, i) => parts[i].adapted(x, y));
   }
 }
@@ -198,7 +231,7 @@ export class WeightStore {
       order.push(...of);
       if (format.plain !== undefined || parts.length === 1) found.push((x) => parts.map((w) => w.product(x)));
       else {
-        const stack = new WeightStack(parts);
+        const stack = new WeightStack(parts, this.device);
         this.stacks.set(of.map((i) => names[i]).join("+"), stack);
         found.push((x) => stack.products(x));
       }
@@ -223,8 +256,8 @@ export class WeightStore {
     const out = new Map<string, Tensor>();
     const put = (name: string, planes: readonly Tensor[]): void =>
       planes.forEach((x, i) => out.set(planes.length === 1 ? name : `${name}.${i}`, x));
-    for (const [name, w] of this.made) if (!w.isPart) put(name, w.planes);
-    for (const [name, s] of this.stacks) put(name, s.planes);
+    for (const [name, w] of this.made) if (!w.isPart) put(name, w.stored);
+    for (const [name, s] of this.stacks) put(name, s.planes.memory);
     return out;
   }
   /** How many numbers they stand for. */
