@@ -23,6 +23,8 @@ import { rebuildKernel } from "../ast/replace_ranges.ts";
 
 /** Whole numbers of so many bits, at most. */
 const BITS = 16;
+/** Scales of blocks within blocks, at most. */
+const LEVELS = 4;
 /** Summands that a product is cut into, at most. */
 const MOST_TERMS = 2;
 
@@ -110,9 +112,15 @@ function factored(u: UOp, { inside, terms }: Plan): UOp {
   return reduce(carrier, [sums.reduce((a, b) => a.add(b))], outside);
 }
 
-/** A kernel AST in which scales stand before the sums of their blocks. */
+/** A kernel AST in which scales stand before the sums of their blocks, and those of blocks of blocks before their sums. */
 export function factorSums(ast: UOp): UOp {
   if (!mayHave(ast, Ops.REDUCE) || !mayHave(ast, Ops.CAST)) return ast;
+  let made = ast;
+  for (let i = 0, before; i < LEVELS && made !== before; i++) made = once(before = made);
+  return made;
+}
+
+function once(ast: UOp): UOp {
   const nodes = toposort(ast), plans = new Map<UOp, Plan>();
   for (const u of nodes) {
     const plan = u.op === Ops.REDUCE ? planOf(u) : undefined;
