@@ -156,15 +156,16 @@ export class Replay {
       works[k] = [];
       for (const w of own) w.join();
     };
+    const joinAll = (): void => this.steps.forEach((_, k) => join(k));
     try {
       this.runBeside(call, works, join);
     } catch (error) {
       try {
-        works.keys().forEach(join);
+        joinAll();
       } catch { /* the first error says more */ }
       throw error;
     }
-    works.keys().forEach(join);
+    joinAll();
   }
 
   /** Runs the steps, each once the collectives that it has to wait for have ended; what is under way is put in `works`. */

@@ -74,7 +74,7 @@ export function bringTogether(nodes: readonly Node[], infos: Infos): readonly No
     started = new Set();
     for (const i of left) {
       // what reads a reduction lets all go first that does not
-      const isReady = before[i].values().every((j) => isOut[j] === 1 && !started.has(j)), key = keys[i];
+      const isReady = [...before[i]].every((j) => isOut[j] === 1 && !started.has(j)), key = keys[i];
       if (!isReady) held.push(i);
       else if (key === undefined) emit(i);
       else {
