@@ -14,6 +14,17 @@ export function sum(xs: readonly number[]): number {
   return n;
 }
 
+/** The elements of a list by what `keyOf` gives of them, keys in the order in which they come first. */
+export function groupBy<K, T>(xs: readonly T[], keyOf: (x: T) => K): Map<K, T[]> {
+  const groups = new Map<K, T[]>();
+  for (const x of xs) {
+    const key = keyOf(x), group = groups.get(key);
+    if (group === undefined) groups.set(key, [x]);
+    else group.push(x);
+  }
+  return groups;
+}
+
 /** Ceiling of a / b for integers, b > 0. */
 export function ceilDiv(a: number, b: number): number {
   return Math.ceil(a / b);

@@ -9,6 +9,7 @@ import { countText } from "../engine/front/listening.ts";
 import { rooflineOf } from "../engine/roofline.ts";
 import { byteText } from "../helpers/errors.ts";
 import { checkBoolean, checkFunction, checkOptions } from "../helpers/options.ts";
+import { groupBy } from "../helpers/math.ts";
 import type { SpanKind } from "../helpers/spans.ts";
 import { type CounterTrack, perfettoTrace, type Slice } from "./perfetto.ts";
 import {
@@ -126,7 +127,7 @@ export class Profile<T> {
         }${queued}`,
       );
     }
-    for (const [device, own] of Map.groupBy(this.threads, (t) => t.device)) {
+    for (const [device, own] of groupBy(this.threads, (t) => t.device)) {
       const of = own.map(({ thread, busyMs, launches, cores }) =>
         `${thread} ${time(busyMs)} of ${countText(launches, "launch", "launches")}${
           cores.length === 0 ? "" : ` on ${cores.length === 1 ? "core" : "cores"} ${cores.join(", ")}`
@@ -213,7 +214,7 @@ export class Profile<T> {
 
 /** Threads by device and number. */
 function threadsIn(parts: readonly ThreadPart[]): ProfiledThread[] {
-  const groups = Map.groupBy(parts, ({ kernel, thread }) => `${kernel.device} ${String(thread).padStart(4)}`);
+  const groups = groupBy(parts, ({ kernel, thread }) => `${kernel.device} ${String(thread).padStart(4)}`);
   return [...groups].sort(([a], [b]) => a < b ? -1 : 1).map(([, own]) => ({
     device: own[0].kernel.device,
     thread: own[0].thread,

@@ -23,11 +23,17 @@ import {
   type TokenLogprobs,
 } from "./sequence.ts";
 
+/** How a reader that waits is given its token, or what went wrong. */
+interface Wanted {
+  readonly resolve: (token: NextToken) => void;
+  readonly reject: (error: unknown) => void;
+}
+
 /** A text that is written. */
 interface Member {
   readonly sequence: Sequence;
   /** Where its reader waits for a token. */
-  wants: PromiseWithResolvers<NextToken> | undefined;
+  wants: Wanted | undefined;
 }
 
 /** How long texts wait for those whose readers are slow, and after how long other tasks of the program have a turn. */
@@ -100,10 +106,10 @@ export class SequenceBatch {
       const known = sequence.begin(tokens, sampling, constraint, speculation);
       onRead?.(known);
       while (!sequence.full) {
-        member.wants = Promise.withResolvers();
-        const { promise } = member.wants;
-        this.wake();
-        yield await promise;
+        yield await new Promise<NextToken>((resolve, reject) => {
+          member.wants = { resolve, reject };
+          this.wake();
+        });
       }
     } finally {
       this.members.delete(member);
@@ -242,7 +248,7 @@ export class SequenceBatch {
   }
 }
 
-function settle(m: Member, how: (wants: PromiseWithResolvers<NextToken>) => void): void {
+function settle(m: Member, how: (wants: Wanted) => void): void {
   const { wants } = m;
   m.wants = undefined;
   if (wants !== undefined) how(wants);

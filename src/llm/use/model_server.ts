@@ -6,6 +6,7 @@
  */
 import { ArgumentError } from "../../helpers/errors.ts";
 import { checkInteger, checkOptions, checkText } from "../../helpers/options.ts";
+import { base64 } from "../../helpers/text.ts";
 import { type AnswerForm, chatForm, completionForm } from "./answer_forms.ts";
 import { type Answer, type Job, usageOf, writeAnswer } from "./answers.ts";
 import { ApiError, type Body, given } from "./api_fields.ts";
@@ -287,7 +288,7 @@ export class ModelServer {
       }
       return all;
     });
-    const told = (x: Float32Array<ArrayBuffer>) => parsed.base64 ? new Uint8Array(x.buffer).toBase64() : Array.from(x);
+    const told = (x: Float32Array<ArrayBuffer>) => parsed.base64 ? base64(new Uint8Array(x.buffer)) : Array.from(x);
     const tokens = prompts.reduce((n, ids) => n + ids.length, 0);
     return json(200, {
       object: "list",
