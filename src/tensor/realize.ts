@@ -47,7 +47,7 @@ import {
 import { allBeside } from "./gradients/open_gradients.ts";
 import { keepOrigins } from "./gradients/origins.ts";
 import { internals, type Operand, type Realizing, realizing, TensorBase } from "./handle/base.ts";
-import { isWeak } from "./handle/weak_numbers.ts";
+import { asFloats } from "./handle/weak_numbers.ts";
 import { cutHere, materializeShape } from "./handle/broadcast.ts";
 import { tensorList } from "./handle/dims.ts";
 import { ownMemory, unplaced } from "./handle/memory_of.ts";
@@ -411,7 +411,7 @@ export abstract class RealizeTensor extends TensorBase {
     const shape = this.shape;
     let value: UOp;
     if (x instanceof TensorBase) {
-      if (x.dtype !== this.dtype && this.dtype.isFloat && isWeak(x)) x = (x as this).cast(this.dtype);
+      x = asFloats(x as this, this.dtype);
       if (x.dtype !== this.dtype) {
         throw new DTypeError("assign dtype", {
           dtypes: [x.dtype],

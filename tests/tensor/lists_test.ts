@@ -3,7 +3,7 @@
  * of their rows; numbers where a tensor is differentiated by.
  */
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { ArgumentError, Device, grad, IndexError, jvp, ShapeError, Tensor, Variable } from "../../mod.ts";
+import { ArgumentError, Device, DTypeError, grad, IndexError, jvp, ShapeError, Tensor, Variable } from "../../mod.ts";
 
 Device.default = "WASM";
 const floats = () => new Tensor([1.5, 2.5]), f32 = (...values: number[]) => new Float32Array(values);
@@ -111,4 +111,33 @@ Deno.test("lists: labels are left out as the error says, by each loss of labels"
     assertThrows(() => loss(), IndexError, "{ ignoreIndex: -100 }");
     assertEquals(Math.fround(await loss(option).item()), Math.fround(Math.log(3)));
   }
+});
+
+/** Whole numbers without a dtype, where floats are expected, are such. */
+// deno-fmt-ignore
+const weak: [name: string, make: (whole: (...x: number[]) => Tensor) => Tensor, want: unknown][] = [
+  ["scatter", (w) => zeros().scatter(0, w(0, 2), w(5, 6)), [5, 0, 6]],
+  ["scatterReduce", (w) => zeros().scatterReduce(0, w(0, 0), w(5, 6), "sum"), [11, 0, 0]],
+  ["indexCopy", (w) => zeros().indexCopy(0, w(2), w(7)), [0, 0, 7]],
+  ["indexAdd", (w) => zeros().indexAdd(0, w(1, 1), w(1, 2), { alpha: 0.5 }), [0, 1.5, 0]],
+  ["put", (w) => zeros().put(w(2, 0), w(7, 8)), [8, 0, 7]],
+  ["maskedScatter", (w) => zeros().maskedScatter(new Tensor([true, false, true]), w(7, 8)), [7, 0, 8]],
+  ["quantile", (w) => floats().quantile(w(0, 1)), [1.5, 2.5]],
+  ["bernoulli", (w) => w(0, 1).bernoulli(), [0, 1]],
+  ["nextafter", (w) => w(1, 2).nextafter(w(1, 2)), [1, 2]],
+  ["attention", (w) => w(1, 2).reshape([2, 1]).scaledDotProductAttention(zeros().reshape([3, 1]), w(3, 6, 9).reshape([3, 1])).flatten(), [6, 6]],
+];
+for (const [name, make, want] of weak) {
+  Deno.test(`lists: whole numbers as floats: ${name}`, async () => {
+    const made = make((...x) => new Tensor(x));
+    assertEquals([made.dtype.name, await made.tolist()], ["float32", want]);
+    const integers = (...x: number[]) => new Tensor(x, { dtype: "int32" });
+    assertThrows(() => make(integers), DTypeError, "Cannot");
+  });
+}
+
+Deno.test("lists: a source of integers is taken as the error says", async () => {
+  const to = zeros(), at = new Tensor([0, 2]), from = new Tensor([5, 6], { dtype: "int32" });
+  assertThrows(() => to.scatter(0, at, from), DTypeError, 'give its cast("float32")');
+  assertEquals(await to.scatter(0, at, from.cast("float32")).tolist(), [5, 0, 6]);
 });

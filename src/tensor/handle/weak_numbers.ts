@@ -33,6 +33,11 @@ export function isWeak(t: Handle): boolean {
   return u.op === Ops.BUFFER && argOf(u, Ops.BUFFER).storage.weak;
 }
 
+/** A tensor where floats of `dtype` are expected: in that dtype, if it is whole numbers that were given without one. */
+export function asFloats<T extends Handle & { cast(dtype: DType): unknown }>(t: T, dtype: DType): T {
+  return t.dtype !== dtype && dtype.isFloat && isWeak(t) ? t.cast(dtype) as T : t;
+}
+
 /** Why a tensor of integers has no gradient, and what to do about whole numbers that were meant as floats. */
 export function noGradient(t: Handle): string {
   const reason = "only floating-point tensors have gradients";

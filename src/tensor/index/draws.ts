@@ -4,12 +4,14 @@
  * @module
  */
 import { dtypes } from "../../dtype/dtype.ts";
+import { defaultFloat } from "../../dtype/promotion.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../../helpers/options.ts";
 import { broadcastTo } from "../../uop/core/build_movement.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import { flat } from "../../uop/graph/given_gradient.ts";
 import { type Operand, TensorBase } from "../handle/base.ts";
+import { asFloats } from "../handle/weak_numbers.ts";
 import { floatConst } from "../nodes/numeric.ts";
 import { checkWeights, drawUniform, threefryNode } from "../nodes/random.ts";
 import { castNode, scalarConst } from "../nodes/scalars.ts";
@@ -68,6 +70,8 @@ export abstract class DrawTensor extends TensorBase {
   bernoulli(p?: number): this {
     const action = "bernoulli", d = this.dtype, shape = this.shape;
     if (p === undefined && (!d.isFloat || d.isComplex)) {
+      const floats = asFloats(this, defaultFloat());
+      if (floats !== this) return floats.bernoulli();
       throw new DTypeError(`${action} of dtype`, { dtypes: [d], reason: "probabilities are floats; or give p" });
     }
     for (const share of p === undefined ? hostValuesBehind(this.uop) ?? [] : [checkNumber(action, "p", p)]) {

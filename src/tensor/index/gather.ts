@@ -21,6 +21,7 @@ import { resolveAxis } from "../handle/axes.ts";
 import { checkTensor, isTensor, type Operand, TensorBase } from "../handle/base.ts";
 import { broadcastShape, checkSameDevice } from "../handle/broadcast.ts";
 import { type Dim, dimNode, largestSizes, withSizes } from "../handle/dims.ts";
+import { asFloats } from "../handle/weak_numbers.ts";
 import { maxNode } from "../nodes/compare_nodes.ts";
 import { allFilled, filled, iotaAlong, padConstant, type Pair } from "../nodes/movement_nodes.ts";
 import { smallestOf } from "../nodes/reduce_nodes.ts";
@@ -211,15 +212,16 @@ export abstract class GatherTensor extends TensorBase {
     let source: UOp;
     if (src instanceof TensorBase) {
       checkSameDevice(action, this.uop, src.uop);
-      if (src.dtype !== this.dtype) {
+      const from = asFloats(src as this, this.dtype);
+      if (from.dtype !== this.dtype) {
         throw new DTypeError(action, {
-          dtypes: [src.dtype, this.dtype],
-          reason: "the source must have the target's dtype",
+          dtypes: [from.dtype, this.dtype],
+          reason: `the source must have the target's dtype; give its cast("${this.dtype}")`,
         });
       }
-      const bad = src.ndim !== rank || to.some((n, i) => n > src.shape[i]);
-      if (bad) throw new ShapeError(action, { shapes: [src.shape, to], reason: "the source must cover the index" });
-      source = shrink(allFilled(src.uop), to.map((n): Pair => [0, n]));
+      const bad = from.ndim !== rank || to.some((n, i) => n > from.shape[i]);
+      if (bad) throw new ShapeError(action, { shapes: [from.shape, to], reason: "the source must cover the index" });
+      source = shrink(allFilled(from.uop), to.map((n): Pair => [0, n]));
     } else {
       const given = this.written(src, action), sizes = shapeOf(given);
       if (!sameArray(broadcastShape(action, [sizes, to]), to)) {

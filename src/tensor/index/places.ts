@@ -15,6 +15,7 @@ import { resolveAxis } from "../handle/axes.ts";
 import { checkTensor, type Operand, TensorBase } from "../handle/base.ts";
 import { broadcastShape } from "../handle/broadcast.ts";
 import { placed } from "../handle/creation.ts";
+import { asFloats } from "../handle/weak_numbers.ts";
 import { isList } from "../nodes/host.ts";
 import { hostValues } from "../nodes/select.ts";
 import type { JoinTensor } from "../ops/join.ts";
@@ -48,7 +49,7 @@ export abstract class PlaceTensor extends TensorBase {
     if (from.join() !== want.join()) {
       throw new ShapeError(action, { shapes: [shape, from], axis, reason: `the source must be [${want.join(", ")}]` });
     }
-    return source;
+    return asFloats(source, this.dtype);
   }
 
   /** The positions of `index`, 1-D, along `dim`. @throws {ShapeError}, {IndexError} */
@@ -137,8 +138,10 @@ export abstract class PlaceTensor extends TensorBase {
     if (!checkTensor(action, "mask", mask).dtype.isBool) {
       throw new DTypeError(`${action} by a mask of dtype`, { dtypes: [mask.dtype], reason: "it must be bool" });
     }
-    if (checkTensor(action, "source", source).dtype !== this.dtype) {
-      throw new DTypeError(action, { dtypes: [this.dtype, source.dtype], reason: "both must have one dtype" });
+    source = asFloats(checkTensor(action, "source", source), this.dtype);
+    if (source.dtype !== this.dtype) {
+      const reason = `both must have one dtype; give the source's cast("${this.dtype}")`;
+      throw new DTypeError(action, { dtypes: [this.dtype, source.dtype], reason });
     }
     const shape = broadcastShape(action, [this.shape, mask.shape]), m = mask.expand(shape), x = this.expand(shape);
     const count = source.numel();

@@ -16,6 +16,7 @@ import { extentOf, extentsOf } from "../../uop/graph/extent.ts";
 import { type Axes, resolveAxes } from "../handle/axes.ts";
 import { TensorBase } from "../handle/base.ts";
 import { constantAxis, type Dim } from "../handle/dims.ts";
+import { asFloats } from "../handle/weak_numbers.ts";
 import { floatConst } from "../nodes/numeric.ts";
 import { castNode } from "../nodes/scalars.ts";
 import { gatherNode } from "../nodes/select.ts";
@@ -78,7 +79,8 @@ function atShare(action: string, sorted: UOp, share: number, interpolation: Inte
 function sharesOf(action: string, q: unknown): readonly number[] | TensorBase {
   if (q instanceof TensorBase) {
     if (q.ndim > 1) throw new ShapeError(action, { shapes: [q.shape], reason: "q must be a scalar or 1-D" });
-    if (q.dtype.isFloat) return q;
+    const shares = asFloats(q as QuantileTensor, dtypes.float32);
+    if (shares.dtype.isFloat) return shares;
     throw new DTypeError(`${action} at shares of dtype`, { dtypes: [q.dtype], reason: "they must be floats" });
   }
   const shares: unknown = typeof q === "number" ? [q] : q;

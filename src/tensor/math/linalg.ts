@@ -5,7 +5,7 @@
  * @module
  */
 import { type DType, type DTypeLike, toDType } from "../../dtype/dtype.ts";
-import { promote, promoteAll, sumDType, sumOf } from "../../dtype/promotion.ts";
+import { defaultFloat, promote, promoteAll, sumDType, sumOf } from "../../dtype/promotion.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
 import { checkInteger, checkNumber, checkOptions, checkText, describe, isPlain } from "../../helpers/options.ts";
 import { ReduceArg } from "../../uop/core/args.ts";
@@ -17,6 +17,7 @@ import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import { checkTensor, maybeTensor, type Operand, TensorBase } from "../handle/base.ts";
 import { broadcastShape, checkSameDevice } from "../handle/broadcast.ts";
 import { tensorList } from "../handle/dims.ts";
+import { asFloats } from "../handle/weak_numbers.ts";
 import type { ActivationTensor } from "../ops/activation.ts";
 import type { ReduceTensor } from "../ops/reduce.ts";
 
@@ -215,6 +216,8 @@ export abstract class LinalgTensor extends TensorBase {
       throw new ArgumentError("attend with attnMask and isCausal", { reason: "give one of them" });
     }
     if (!this.dtype.isFloat) {
+      const floats = asFloats(this, defaultFloat());
+      if (floats !== this) return floats.scaledDotProductAttention(key, value, attnMask, options);
       throw new DTypeError("attend with queries of dtype", { dtypes: [this.dtype], reason: "a softmax needs floats" });
     }
     let k = key, v = value;

@@ -16,6 +16,7 @@ import { Ops } from "../../uop/core/ops.ts";
 import { constant, type UOp, uop } from "../../uop/core/uop.ts";
 import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import { checkTensor, type Operand, TensorBase } from "../handle/base.ts";
+import { isWeak } from "../handle/weak_numbers.ts";
 import { iotaAlong } from "../nodes/movement_nodes.ts";
 import { detachNode, floatConst } from "../nodes/numeric.ts";
 import { castNode } from "../nodes/scalars.ts";
@@ -336,7 +337,7 @@ export abstract class SystemTensor extends TensorBase {
   private tolerance(action: string, s: this, options: RankOptions, sizes: readonly number[]): this {
     const { atol, rtol } = options;
     for (const [name, x] of Object.entries({ atol, rtol })) {
-      if (x instanceof TensorBase && !x.dtype.isFloat) {
+      if (x instanceof TensorBase && !x.dtype.isFloat && !isWeak(x)) {
         throw new DTypeError(`${action} to ${name} of dtype`, { dtypes: [x.dtype], reason: "a tolerance is a float" });
       }
       if (x !== undefined && x !== null && !(x instanceof TensorBase) && !(checkNumber(action, name, x) >= 0)) {

@@ -4,13 +4,14 @@
  *
  * @module
  */
+import { defaultFloat } from "../../dtype/promotion.ts";
 import { DTypeError } from "../../helpers/errors.ts";
 import { checkCount } from "../../helpers/options.ts";
 import { constant, type UOp } from "../../uop/core/uop.ts";
 import { type Operand, TensorBase } from "../handle/base.ts";
+import { asFloats } from "../handle/weak_numbers.ts";
 import { negNode } from "../nodes/compare_nodes.ts";
 import { intDivide } from "../nodes/division.ts";
-
 import {
   digammaNode,
   erfinvNode,
@@ -37,8 +38,6 @@ export interface HigherTensor extends SpecialTensor {
   gcd(x: Operand): this;
   /** The least common multiple, at least 0 where it does not wrap. @throws {DTypeError} for floats and bools */
   lcm(x: Operand): this;
-  /** The next number after this in the direction of x; not of fp8. The gradient is 0. @throws {DTypeError} for integers */
-  nextafter(x: Operand): this;
 }
 
 /** Functions of one argument. */
@@ -57,10 +56,6 @@ export const BINARY_HIGHER: Rows<(a: UOp, b: UOp) => UOp> = {
     const product = intDivide(a, divisor.eq(zero).where(constant(1, d), divisor), "trunc").mul(b);
     return d.isUnsigned ? product : product.lt(zero).where(negNode(product), product);
   },
-  nextafter: (a, b) => {
-    if (a.dtype.isFloat && a.dtype.bits >= 16) return nextafterNode(a, b);
-    throw new DTypeError("nextafter of dtype", { dtypes: [a.dtype], reason: "it takes floats of 16 bits or more" });
-  },
 };
 
 function integer(action: string, x: UOp): UOp {
@@ -76,6 +71,15 @@ export abstract class HigherTensor extends TensorBase {
       function (x: Operand) {
         return this.wrap(node(...this.broadcasted(name, x)));
       });
+  }
+
+  /** The next number after this in the direction of x; not of fp8. The gradient is 0. @throws {DTypeError} for integers */
+  nextafter(x: Operand): this {
+    const [a, b] = this.broadcasted("nextafter", x);
+    if (a.dtype.isFloat && a.dtype.bits >= 16) return this.wrap(nextafterNode(a, b));
+    const floats = asFloats(this, defaultFloat());
+    if (floats !== this) return floats.nextafter(x);
+    throw new DTypeError("nextafter of dtype", { dtypes: [a.dtype], reason: "it takes floats of 16 bits or more" });
   }
 
   /** The nth derivative of `digamma`: infinite at 0 and at negative integers. @throws {ArgumentError} unless n is 0 to 170 */
