@@ -5,6 +5,7 @@ import {
   CompiledKernel,
   context,
   DeviceError,
+  DTypeError,
   IndexError,
   jit,
   kernel,
@@ -126,9 +127,54 @@ const misuse: readonly [string, () => unknown, new (...args: never[]) => Error, 
     "parameter 1 is not one",
   ],
   ["no kernel", () => empty.customKernel([], (p) => kernel.write(p, 0, lazy.uop)), SpecError, "custom kernel"],
+  [
+    "no buffer",
+    () => empty.customKernel([], () => kernel.write(3 as never, 0, 1)),
+    ArgumentError,
+    "the buffer must be",
+  ],
+  [
+    "a position between two",
+    () => empty.customKernel([], (p) => kernel.write(p, 0.5, 1)),
+    ArgumentError,
+    "the position must be an integer, not 0.5",
+  ],
+  [
+    "text as a value",
+    () => empty.customKernel([], (p) => kernel.write(p, 0, "1" as never)),
+    ArgumentError,
+    'the value must be a number, boolean or bigint, not "1"',
+  ],
+  [
+    "another dtype",
+    () => empty.customKernel([], (p) => kernel.write(p, 0, kernel.loop(3))),
+    DTypeError,
+    "the buffer is float32; give the value's cast(buffer.dtype)",
+  ],
+  [
+    "a number as a gate",
+    () => empty.customKernel([], (p) => kernel.write(p, 0, 1, kernel.loop(3))),
+    DTypeError,
+    "it is a bool",
+  ],
+  ["no turns", () => empty.customKernel([], () => kernel.loop(0)), ArgumentError, "the number of turns"],
+  [
+    "no loops",
+    () => empty.customKernel([], (p) => kernel.sum(kernel.read(p, 0), [3] as never)),
+    ArgumentError,
+    "the loops must be a list of what reduceLoop gives",
+  ],
   ["an option", () => empty.customKernel([], put, { grad: 1 } as never), ArgumentError, 'unknown option "grad"'],
   ["two devices", () => empty.customKernel([Tensor.empty([3], { device: "NULL" })], put), DeviceError, "NULL"],
 ];
+Deno.test("custom kernel: numbers are written as they are, in the dtype of the buffer", async () => {
+  for (const [dtype, value, want] of [["float32", 2, 2], ["int32", 2.9, 2], ["bool", true, true]] as const) {
+    const out = Tensor.empty([3], { dtype, ...on });
+    const [t] = out.customKernel([], (o) => kernel.write(o, kernel.loop(3), value));
+    assertEquals(await t.tolist(), [want, want, want]);
+  }
+});
+
 for (const [name, run, type, text] of misuse) {
   Deno.test(`custom kernel error: ${name}`, () => {
     assertThrows(run, type, text);

@@ -8,6 +8,7 @@ import { Device, nn, state, Tensor, Variable } from "../../../mod.ts";
 import { Mesh } from "../../../src/dist/dist.ts";
 import { MeshShape } from "../../../src/uop/core/sharding.ts";
 import { type Call, f32, free, made, type MakeCall, of } from "./argument_makers.ts";
+import { KERNEL_FUNCTIONS } from "./argument_calls_kernel.ts";
 import { KIT_CLASSES, KIT_FUNCTIONS, KIT_MEMBERS } from "./argument_calls_kit.ts";
 import {
   any,
@@ -133,6 +134,7 @@ export const FUNCTIONS: Readonly<Record<string, MakeCall>> = {
   "Device.list": () => ({ self: Device, args: [] }),
   "Device.memory": () => ({ self: Device, args: [] }),
   "Device.synchronize": () => ({ self: Device, args: [maybe(device("JS"))] }),
+  ...KERNEL_FUNCTIONS,
   "GlobalCounters.reset": () => ({ self: dinograd.GlobalCounters, args: [] }),
   ...Object.fromEntries(["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"].map((name) => [
     `fft.${name}`,
@@ -570,14 +572,6 @@ export const LEFT_OUT: Readonly<Record<string, string>> = {
   "new nn.optim.Optimizer": "abstract",
   "new nn.optim.LRScheduler": "abstract",
   "new nn.optim.StepSchedule": "abstract",
-  "kernel.loop": "builds nodes inside customKernel",
-  "kernel.reduceLoop": "builds nodes inside customKernel",
-  "kernel.read": "builds nodes inside customKernel",
-  "kernel.write": "builds nodes inside customKernel",
-  "kernel.sum": "builds nodes inside customKernel",
-  "kernel.product": "builds nodes inside customKernel",
-  "kernel.max": "builds nodes inside customKernel",
-  "kernel.constant": "builds nodes inside customKernel",
   "new BufferCopy": "what schedule() gives; nobody makes one",
   "new BufferXfer": "what schedule() gives; nobody makes one",
   "new CollectiveStep": "what schedule() gives; nobody makes one",
