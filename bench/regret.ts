@@ -2,15 +2,20 @@
  * How far the chooser is from the best opts, on kernels that nobody looked at: random ones of every family, each under
  * the choice and under candidates (near it, best by the model, drawn), all checked and raced in turns.
  *
- *     deno task bench:regret [--device D] [--count 200] [--seed S] [--candidates 64] [--only a,b] [--json] [--out FILE]
+ *     deno task bench:regret [--device D] [--count 200] [--seed S] [--candidates 64] [--only a,b] [--json] [--out FILE] [--check|--shared]
  *
  * A line a kernel: regret (its time over that of the best measured), microseconds, how many candidates ran, the rank
  * correlation of what the model estimates with the clock, and the share of the roofline. Then median, 95th percentile and
  * worst by family, and the twenty worst with their opts and the best ones. A candidate that is wrong, fails, or ends the
  * process (another one measures on) is told of and left out; the exit code is then 1.
  *
+ * `--shared` takes times of the processor instead of the wall's, for a machine that others use: with THREADS=1 alone.
+ * `--check` looks at values alone: of `--count` small kernels of all lengths, under what is chosen and under candidates,
+ * against what each computes without opts.
+ *
  * @module
  */
+import process from "node:process";
 import { CompiledKernel, context, Device, schedule, Tensor } from "../mod.ts";
 import { estimateOf } from "../src/codegen/choose/loop_costs.ts";
 import { type Opt, optsText, parseOpts } from "../src/codegen/opt/opt.ts";
@@ -19,9 +24,11 @@ import { hasPhases } from "../src/uop/algebra/row_phases.ts";
 import { median, race } from "../src/engine/tuning/race.ts";
 import { rooflineOf } from "../src/engine/roofline.ts";
 import { candidatesOf, compileCandidates, tunedKey, whyNotTuned } from "../src/engine/tuning/search.ts";
+import { toProgram } from "../src/codegen/to_program.ts";
 import { Trial } from "../src/engine/tuning/trial.ts";
 import { OutOfMemoryError } from "../src/helpers/errors.ts";
 import { Draw, FAMILIES } from "../tests/fuzz/kernels.ts";
+import { sum } from "../src/helpers/math.ts";
 import { option } from "./json.ts";
 
 /** Elements of the largest tensor: by a kernel of some milliseconds at most. */
@@ -37,6 +44,9 @@ const ROUNDS = 7;
 /** The longest race, in milliseconds. */
 const RACE_MS = 5000;
 const WORST = 20;
+/** Kernels whose values alone are looked at: elements of the largest tensor, extents, arithmetic, elements of an operand. */
+const CHECK_MOST = 1 << 12, CHECK_EXTENT = 70, CHECK_FLOPS = 3e7, CHECK_ELEMENTS = 1 << 21;
+const CHECK_CANDIDATES = 12;
 
 /** What was measured of one kernel. */
 export interface RegretRow {
@@ -101,6 +111,61 @@ export interface RegretSink {
   readonly crashed: ReadonlySet<string>;
 }
 
+/** Draws small extents: round, odd, and such that leave a rest. */
+export class SmallDraw extends Draw {
+  constructor(seed: number) {
+    super(seed, CHECK_MOST);
+  }
+  override size(most?: number): number {
+    return Math.min(super.size(most), 1 + this.below(CHECK_EXTENT));
+  }
+}
+
+/** How many kernels of one random program were compared, with which family and how many candidates. */
+export interface Checked {
+  readonly family: string;
+  readonly kernels: number;
+  readonly candidates: number;
+}
+
+/** Compares the kernels of one random program, as chosen and under candidates, with themselves without opts. */
+export function checkProgram(...args: Parameters<typeof checked>): Checked {
+  return context({ NOOPT: 0 }, () => checked(...args));
+}
+
+function checked(device: string, family: string, draw: Draw, count: number, sink: RegretSink): Checked {
+  const open = Device.get(device), made = FAMILIES[family](draw, (...shape) => Tensor.empty(shape, { device }));
+  let kernels = 0, candidates = 0;
+  for (const { runner, bufs } of schedule(made.results)) {
+    if (!(runner instanceof CompiledKernel) || bufs[0].device.name !== open.name) continue;
+    const { ast, program: chosen } = runner, { linear } = chosen, { name: kernel, opts: chosenOpts = "" } = linear;
+    const isLarge = linear.flops > CHECK_FLOPS || linear.params.some((p) => p.size > CHECK_ELEMENTS);
+    if (isLarge || whyNotTuned(open, ast) !== undefined || sink.isKnown(tunedKey(open, ast))) continue;
+    const tell = (o: string, problem: string): void =>
+      sink.onProblem({ program: `${family}: ${made.text}`, kernel, opts: o, problem });
+    const [plain] = context({ NOOPT: 1 }, () => open.compiler.compile([toProgram(ast, open.renderer)]));
+    const lists = candidatesOf(open, ast, chosenOpts, count).filter((o) =>
+      !sink.crashed.has(`${kernel} ${optsText(o)}`)
+    );
+    const all = compileCandidates(open, ast, lists, chosen, (o, error) => tell(optsText(o), error.message));
+    const trial = new Trial(open, ast, plain);
+    try {
+      for (const { opts, program } of [{ opts: parseOpts(chosenOpts) ?? [], program: chosen }, ...all]) {
+        const o = optsText(opts);
+        if (sink.crashed.has(`${kernel} ${o}`)) continue;
+        sink.onFirst(kernel, o);
+        const wrong = trial.wrong(program);
+        if (wrong !== undefined) tell(o, wrong);
+      }
+    } finally {
+      trial.free();
+    }
+    kernels++;
+    candidates += all.length;
+  }
+  return { family, kernels, candidates };
+}
+
 /** Measures the kernels of one random program on a device: their opts, also where those are off. */
 export function measureProgram(...args: Parameters<typeof measured>): RegretRow[] {
   return context({ NOOPT: 0 }, () => measured(...args));
@@ -113,6 +178,7 @@ function measured(
   count: number,
   { onFirst, onProblem, isKnown, crashed }: RegretSink,
   leastMs: number = LEAST_MS,
+  clock?: () => number,
 ): RegretRow[] {
   const open = Device.get(device), { caps } = open.renderer;
   const made = FAMILIES[family](draw, (...shape) => Tensor.empty(shape, { device }));
@@ -127,7 +193,7 @@ function measured(
       if (runner.program.linear.flops > (caps.hasGrid ? MOST_FLOPS_CARD : MOST_FLOPS_CPU)) continue;
       if (whyNotTuned(open, runner.ast) !== undefined || isKnown(tunedKey(open, runner.ast))) continue;
       try {
-        const trial = new Trial(open, runner.ast, runner.program);
+        const trial = new Trial(open, runner.ast, runner.program, clock);
         const ms = Math.min(trial.time(runner.program), trial.time(runner.program));
         if (ms < leastMs || ms > MOST_MS) trial.free();
         else timed.push({ trial, item, ms, runner });
@@ -147,18 +213,21 @@ function measured(
         until: performance.now() + RACE_MS,
         onFirst: (i) => onFirst(kernel, optsText(all[i - 1].opts)),
       });
-      const before = beforeOpts(ast, open.renderer), estimates: number[] = [], clock: number[] = [];
+      const before = beforeOpts(ast, open.renderer), estimates: number[] = [], ratios: number[] = [];
       let best = 1, bestOpts = opts;
-      standings.forEach(({ problem, ratio, rounds }, i) => {
+      standings.forEach(({ problem, ratio: inTurns, leastMs, rounds }, i) => {
+        // who else runs adds to times of a processor, and to none of them always
+        const ratio = clock === undefined ? inTurns : leastMs / standings[0].leastMs;
         const o = i === 0 ? parseOpts(opts) ?? [] : all[i - 1].opts;
         if (problem !== undefined) return tell(o, problem);
         if (rounds >= ROUNDS && ratio < best) [best, bestOpts] = [ratio, optsText(o)];
         const estimate = estimateOf(before, caps, o);
         if (estimate === undefined || !(ratio > 0)) return;
         estimates.push(estimate);
-        clock.push(ratio);
+        ratios.push(ratio);
       });
-      const roof = rooflineOf(open), ms = standings[0].ms, { flops, bytes } = program.linear;
+      const roof = rooflineOf(open), ms = clock === undefined ? standings[0].ms : standings[0].leastMs;
+      const { flops, bytes } = program.linear;
       rows.push({
         family,
         program: made.text,
@@ -166,7 +235,7 @@ function measured(
         regret: 1 / best,
         us: ms * 1e3,
         candidates: all.length,
-        ...(estimates.length > 3 ? { correlation: rankCorrelation(estimates, clock) } : {}),
+        ...(estimates.length > 3 ? { correlation: rankCorrelation(estimates, ratios) } : {}),
         ...(roof === undefined ? {} : { roofline: Math.max(flops / roof.gflops, bytes / roof.gbs) / 1e6 / ms }),
         opts,
         best: bestOpts,
@@ -222,11 +291,26 @@ export function summaryOf(rows: readonly RegretRow[]): string[] {
   return lines;
 }
 
+/** The summary of what was checked: by family. */
+export function checkedOf(checks: readonly Checked[]): string[] {
+  const line = (name: string, some: readonly Checked[]): string => {
+    const [kernels, candidates] = [sum(some.map((c) => c.kernels)), sum(some.map((c) => c.candidates))];
+    return `${name.padEnd(14)} ${String(kernels).padStart(7)} ${String(candidates).padStart(11)}`;
+  };
+  const families = [...new Set(checks.map((c) => c.family))];
+  return [
+    `${"family".padEnd(14)} kernels  candidates`,
+    ...families.map((f) => line(f, checks.filter((c) => c.family === f))),
+    line("all", checks),
+  ];
+}
+
 /** What one process tells the one that started it. */
 type Message =
   | { readonly begin: number }
   | { readonly first: readonly [kernel: string, opts: string] }
   | { readonly row: RegretRow }
+  | { readonly checked: Checked }
   | { readonly wrong: RegretProblem };
 
 /** Families by name, all without a list. @throws {RangeError} for one that there is not */
@@ -237,13 +321,21 @@ export function familiesOf(only: string | undefined): readonly string[] {
   return names;
 }
 
+/** Milliseconds of processors that this process has taken. */
+function processorMs(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1e3;
+}
+
 /** Measures from program `from` on, and tells on standard output. */
 async function measureAll(args: readonly string[], tell: (m: Message) => void): Promise<void> {
   const named = option(args, "device");
   if (named !== undefined) await Device.open(named);
   const device = named ?? Device.default, { caps } = Device.get(device).renderer;
   const count = Number(option(args, "count") ?? 200), seed = Number(option(args, "seed") ?? 1);
-  const candidates = Number(option(args, "candidates") ?? (caps.hasGrid ? 32 : 64)) - 1;
+  const isCheck = args.includes("--check"), clock = args.includes("--shared") ? processorMs : undefined;
+  const usual = isCheck ? CHECK_CANDIDATES : caps.hasGrid ? 32 : 64;
+  const candidates = Number(option(args, "candidates") ?? usual) - 1;
   const only = familiesOf(option(args, "only")), known = new Set<string>();
   const sink: RegretSink = {
     onFirst: (kernel, opts) => tell({ first: [kernel, opts] }),
@@ -258,10 +350,17 @@ async function measureAll(args: readonly string[], tell: (m: Message) => void): 
     i++
   ) {
     tell({ begin: i });
-    const family = only[i % only.length], draw = new Draw(seed * 1_000_003 + i, caps.hasGrid ? MOST_CARD : MOST_CPU);
-    const rows = measureProgram(device, family, draw, candidates, sink);
-    for (const row of rows) tell({ row });
-    n += rows.length;
+    const family = only[i % only.length], at = seed * 1_000_003 + i;
+    if (isCheck) {
+      const now = checkProgram(device, family, new SmallDraw(at), candidates, sink);
+      tell({ checked: now });
+      n += now.kernels;
+    } else {
+      const draw = new Draw(at, caps.hasGrid ? MOST_CARD : MOST_CPU);
+      const rows = measureProgram(device, family, draw, candidates, sink, LEAST_MS, clock);
+      for (const row of rows) tell({ row });
+      n += rows.length;
+    }
     await new Promise((done) => setTimeout(done, 0)); // a macrotask, so that what the last one left is freed
   }
 }
@@ -273,6 +372,7 @@ async function main(args: readonly string[]): Promise<number> {
   }
   familiesOf(option(args, "only"));
   const rows: RegretRow[] = [],
+    checks: Checked[] = [],
     problems: RegretProblem[] = [],
     crashed: string[] = [],
     isJson = args.includes("--json");
@@ -287,7 +387,7 @@ async function main(args: readonly string[]): Promise<number> {
         "--child",
         ...args,
         `--from=${from}`,
-        `--done=${rows.length}`,
+        `--done=${rows.length + sum(checks.map((c) => c.kernels))}`,
         `--crashed=${JSON.stringify(crashed)}`,
       ],
       stdin: "null",
@@ -305,7 +405,8 @@ async function main(args: readonly string[]): Promise<number> {
         else if ("wrong" in m) {
           problems.push(m.wrong);
           console.error(`left out: ${JSON.stringify(m.wrong)}`);
-        } else {
+        } else if ("checked" in m) checks.push(m.checked);
+        else {
           rows.push(m.row);
           console.log(isJson ? JSON.stringify(m.row) : lineOf(m.row));
         }
@@ -321,7 +422,7 @@ async function main(args: readonly string[]): Promise<number> {
     crashed.push(at);
   }
   const text = [
-    ...summaryOf(rows),
+    ...(checks.length > 0 ? checkedOf(checks) : summaryOf(rows)),
     "",
     `${problems.length} candidates were left out`,
     ...problems.slice(0, WORST).map((p) => JSON.stringify(p)),

@@ -6,6 +6,8 @@
 import { bf16BitsToF32, fp8BitsToF32 } from "../dtype/convert.ts";
 import { f16Value } from "../dtype/float16.ts";
 import { type DType, dtypes, smallFloatOf } from "../dtype/dtype.ts";
+import { isAlu, Ops } from "../uop/core/ops.ts";
+import { toposort, type UOp } from "../uop/core/uop.ts";
 
 /**
  * How far floats may be apart, relative to the larger of 1 and their size: sums are taken in another order. Over the golden
@@ -26,9 +28,27 @@ function floatAt(view: DataView, i: number, dtype: DType): number {
   return dtype === dtypes.float16 ? f16Value(bits) : bf16BitsToF32(bits);
 }
 
-/** Where two buffers of a dtype differ first, as text; undefined where they agree. */
-export function difference(got: Uint8Array, want: Uint8Array, dtype: DType): string | undefined {
-  const tolerance = toleranceOf(dtype), size = dtype.itemsize;
+/** The dtype with fewest bits that `value` is rounded to on the way: sums that fall to either side of a tie differ there. */
+export function roundedTo(value: UOp): DType {
+  let least = value.dtype;
+  const bits = (d: DType): number => smallFloatOf(d)?.mantissa ?? Infinity;
+  for (const u of toposort(value)) {
+    if ((isAlu(u.op) || u.op === Ops.REDUCE) && bits(u.dtype) < bits(least)) least = u.dtype;
+  }
+  return least;
+}
+
+/**
+ * Where two buffers of a dtype differ first, as text; undefined where they agree.
+ * @param rounded what their elements were rounded to before ({@linkcode roundedTo})
+ */
+export function difference(
+  got: Uint8Array,
+  want: Uint8Array,
+  dtype: DType,
+  rounded: DType = dtype,
+): string | undefined {
+  const tolerance = dtype.isFloat ? toleranceOf(rounded) : undefined, size = dtype.itemsize;
   const a = new DataView(got.buffer, got.byteOffset, got.byteLength);
   const b = new DataView(want.buffer, want.byteOffset, want.byteLength);
   for (let i = 0; i * size < got.byteLength; i++) {

@@ -1,12 +1,15 @@
 /** The parts of bench/regret.ts: statistics, the summary, and a few kernels on JS and WASM. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import {
+  checkedOf,
+  checkProgram,
   familiesOf,
   measureProgram,
   percentile,
   rankCorrelation,
   type RegretProblem,
   type RegretRow,
+  SmallDraw,
   summaryOf,
 } from "../../bench/regret.ts";
 import { Draw } from "../fuzz/kernels.ts";
@@ -61,5 +64,29 @@ for (const device of ["JS", "WASM"]) {
     assertEquals(problems, []);
     assert(rows.length >= 4, `${rows.length} rows`);
     for (const r of rows) assert(r.regret >= 1 && r.us > 0 && r.candidates > 0, JSON.stringify(r));
+  });
+}
+
+for (
+  const [device, families] of [
+    ["JS", ["norm", "pool", "scatter"]],
+    ["WASM", ["norm", "pool", "convolution", "attention"]], // the last ones store 16 bits, which it moves as whole numbers
+  ] as const
+) {
+  Deno.test(`regret: small kernels on ${device} give under what is chosen, and under candidates, what they give without`, () => {
+    const problems: RegretProblem[] = [], run: string[] = [], checks = [];
+    const sink = {
+      onFirst: (kernel: string) => void run.push(kernel),
+      onProblem: (p: RegretProblem) => void problems.push(p),
+      isKnown: () => false,
+      crashed: new Set<string>(),
+    };
+    for (const [i, family] of families.entries()) {
+      checks.push(checkProgram(device, family, new SmallDraw(60 + i), 4, sink));
+    }
+    assertEquals(problems, []);
+    const [kernels, candidates] = checkedOf(checks).at(-1)!.split(/\s+/).slice(1).map(Number);
+    assert(kernels >= 3 && candidates >= 2 * kernels, `${kernels} kernels, ${candidates} candidates`);
+    assertEquals(run.length, kernels + candidates);
   });
 }

@@ -25,8 +25,9 @@ export type Timer = Pick<Trial, "time" | "wrong" | "firstMs">;
 export interface Standing {
   /** Median of its time over that of the first one in the same round; NaN where it did not run. */
   readonly ratio: number;
-  /** Median of its times. */
+  /** Median of its times, and the least of them. */
   readonly ms: number;
+  readonly leastMs: number;
   readonly rounds: number;
   /** Whether it is faster for certain. */
   readonly isFaster: boolean;
@@ -117,6 +118,7 @@ export function race(trial: Timer, programs: readonly Program[], options: RaceOp
     return {
       ratio,
       ms: i === 0 && times[0].length === 0 ? expected : median(times[i]),
+      leastMs: Math.min(...times[i], ...(i === 0 ? [expected] : [])),
       rounds: ratios[i].length,
       isFaster,
       ...(problem === undefined ? {} : { problem }),

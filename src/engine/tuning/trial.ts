@@ -17,7 +17,7 @@ import { argOf } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { toposort, type UOp } from "../../uop/core/uop.ts";
 import { runTimed } from "../timing.ts";
-import { difference } from "../validate.ts";
+import { difference, roundedTo } from "../validate.ts";
 
 /** Elements after which operands repeat: a prime, so that rows differ. */
 const PERIOD = 16381;
@@ -63,6 +63,23 @@ function patternOf(dtype: DType, seed: number, limit: number): Uint8Array {
   return bytes;
 }
 
+/** By slot: what the elements of a buffer are, where a device that lacks their dtype moves their bits. */
+function dtypesOf(ast: UOp): Map<number, DType> {
+  const found = new Map<number, DType>();
+  for (const u of toposort(ast)) if (u.op === Ops.PARAM) found.set(argOf(u, Ops.PARAM).slot, u.dtype);
+  return found;
+}
+
+/** By slot: what is stored there is rounded to this on the way. */
+function roundedOf(ast: UOp): Map<number, DType> {
+  const found = new Map<number, DType>();
+  for (const u of toposort(ast)) {
+    if (u.op !== Ops.STORE || u.src[0].src[0].op !== Ops.PARAM) continue;
+    found.set(argOf(u.src[0].src[0], Ops.PARAM).slot, roundedTo(u.src[1]));
+  }
+  return found;
+}
+
 function fill(buffer: Buffer, period: Uint8Array): void {
   const { allocator } = buffer.device, { memory, offset, nbytes } = buffer;
   const long = new Uint8Array(Math.min(nbytes, period.length * 64));
@@ -92,6 +109,7 @@ export class Trial {
   /** Those among the written ones that are read too. */
   private readonly inPlace: readonly number[];
   private readonly wanted: readonly Uint8Array[][];
+  private readonly rounded: ReadonlyMap<number, DType>;
   /** Milliseconds of the last run whose results were looked at: about what the program takes, or more. */
   firstMs = 0;
   private readonly graphs = new Map<Program, { graph: Graph; launches: number }>();
@@ -99,23 +117,31 @@ export class Trial {
   /**
    * Takes memory for the kernel's operands.
    * @param chosen what the chooser made of it: what others must give
+   * @param clock milliseconds, for devices without a clock of their own
    * @throws {OutOfMemoryError} @throws {DeviceError} where the device tells no times
    */
-  constructor(private readonly device: Device, ast: UOp, private readonly chosen: Program) {
+  constructor(
+    private readonly device: Device,
+    ast: UOp,
+    private readonly chosen: Program,
+    private readonly clock?: () => number,
+  ) {
     if (!tellsTime(device)) {
       throw new DeviceError("measure kernels", {
         device: device.name,
         reason: device.name.startsWith("NULL") ? "it runs nothing" : "it cannot wait for a kernel at once",
       });
     }
-    const { linear } = chosen, limits = limitsOf(ast);
+    const { linear } = chosen, limits = limitsOf(ast), meant = dtypesOf(ast);
     this.vars = varsOf(ast, linear);
+    this.rounded = roundedOf(ast);
     this.written = linear.params.filter((p) => p.writes).map((p) => p.slot);
     this.inPlace = linear.params.filter((p) => p.writes && p.reads).map((p) => p.slot);
     try {
       for (const { slot, dtype, size } of linear.params) {
-        this.buffers[slot] = new Buffer(device, dtype, size);
-        this.patterns[slot] = patternOf(dtype, slot, limits.get(slot) ?? MOST_INT);
+        const own = meant.get(slot), d = own?.itemsize === dtype.itemsize ? own : dtype;
+        this.buffers[slot] = new Buffer(device, d, size);
+        this.patterns[slot] = patternOf(d, slot, limits.get(slot) ?? MOST_INT);
         fill(this.buffers[slot], this.patterns[slot]);
       }
       this.wanted = this.resultsOf(chosen);
@@ -131,7 +157,8 @@ export class Trial {
     for (const slot of this.written) {
       fill(this.buffers[slot], this.inPlace.includes(slot) ? this.patterns[slot] : poison);
     }
-    this.firstMs = runTimed(this.device, this.launch(program));
+    const { clock } = this, start = clock?.() ?? 0, ms = runTimed(this.device, this.launch(program));
+    this.firstMs = clock === undefined ? ms : clock() - start;
     return this.written.map((slot) => {
       const { device: { allocator }, memory, offset, nbytes } = this.buffers[slot];
       const count = Math.min(PIECES, Math.ceil(nbytes / PIECE)), last = Math.max(0, nbytes - PIECE);
@@ -153,7 +180,7 @@ export class Trial {
     const got = this.resultsOf(program);
     for (const [i, slot] of this.written.entries()) {
       for (const [k, piece] of got[i].entries()) {
-        const why = difference(piece, this.wanted[i][k], this.buffers[slot].dtype);
+        const why = difference(piece, this.wanted[i][k], this.buffers[slot].dtype, this.rounded.get(slot));
         if (why !== undefined) return `buffer ${slot}: ${why}`;
       }
     }
@@ -173,7 +200,7 @@ export class Trial {
       known.graph.run();
     }
     const { graph, launches } = known;
-    return timeGraph(this.device, graph) / launches;
+    return timeGraph(this.device, graph, this.clock) / launches;
   }
 
   /** Gives its memory back. */
@@ -184,11 +211,11 @@ export class Trial {
   }
 }
 
-function timeGraph(device: Device, graph: Graph): number {
+function timeGraph(device: Device, graph: Graph, clock: () => number = () => performance.now()): number {
   if (device.timeSync !== undefined) return device.timeSync(() => graph.run());
-  const start = performance.now();
+  const start = clock();
   graph.run();
-  return performance.now() - start;
+  return clock() - start;
 }
 
 /** Can a device wait for a kernel at once, so that its time can be taken? */
