@@ -5,7 +5,7 @@
  * @module
  */
 import type { DType } from "../../dtype/dtype.ts";
-import { ceilDiv } from "../../helpers/math.ts";
+import { ceilDiv, gcd } from "../../helpers/math.ts";
 import type { Capabilities } from "../../renderer/renderer.ts";
 import { type Access, type Region, regionsOf } from "../machine/access.ts";
 import { computedAs, copiesOn, CostModel, storedAs, type Tile } from "../machine/cost_model.ts";
@@ -15,6 +15,8 @@ import type { Kernel } from "../opt/kernel.ts";
 
 /** Sizes of register tiles that are tried along an axis: those whose products fill, but do not exceed, 16 or 32 registers. */
 const TILE_SIZES = [2, 3, 4, 6, 8, 12];
+/** Copies along the lanes' axis for the sake of quotients, at most. */
+const MOST_PERIOD_COPIES = 8;
 /** Sizes of blocks that are tried where accesses lie along different axes. */
 const BLOCK_SIZES = [32, 64, 128, 256];
 /** The tile of one copy. */
@@ -109,9 +111,25 @@ export class LoopCandidates {
       if (i < 0 || i >= this.outputs || i === vector) continue;
       for (let n = lanes; n >= Math.min(4, lanes); n /= 2) if (this.canSplit(i, n)) tiles.push([[i, n]]);
     }
+    for (const n of this.periodCopies(vector, lanes)) tiles.push([[vector, n]]);
     const plain = tiles[0], withPlain = (t: Tile): Tile => copiesOn(t, vector) > 1 ? t : [...t, ...plain];
     if (main !== undefined) tiles.push(...this.tilesOf(main, this.inOrder, vector, lanes).map(withPlain));
     return tiles.filter((tile, k) => k === 0 || !this.copiesMemory(tile));
+  }
+
+  /** Copies along the lanes' axis with which quotients in places of accesses are constants. */
+  private periodCopies(vector: number, lanes: number): Set<number> {
+    const found = new Set<number>(), size = vector < 0 ? 0 : this.axes[vector].size;
+    if (size === 0 || size % lanes !== 0) return found;
+    for (const r of this.regions) {
+      for (const { periods } of r.accesses) {
+        if (periods[vector] === 0) continue;
+        for (const n of [periods[vector] / gcd(periods[vector], lanes), size / lanes]) {
+          if (n > 1 && n <= MOST_PERIOD_COPIES && size % (n * lanes) === 0) found.add(n);
+        }
+      }
+    }
+    return found;
   }
 
   /** Copies along the lanes' axis for independent work, where nothing is reduced along it. */

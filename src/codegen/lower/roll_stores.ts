@@ -27,6 +27,8 @@ import { renameFree } from "../ast/replace_ranges.ts";
 
 /** Accesses to single elements from which on they are worth loops. */
 const MANY = 48;
+/** Copies and lanes whose places are computed while compiling, at most: each is a statement. */
+const MOST_FOLDED = 128;
 /** Iterations of a reduction that takes much longer than to write its results and read them again. */
 const LONG = 48;
 /** Nodes that loops after such a reduction must spare. */
@@ -43,6 +45,20 @@ function isScattered(access: UOp, lane: UOp | undefined): boolean {
   if (!depends(at)) return false;
   if (depends(at.src[0]) || (at.src.length > 2 && depends(at.src[2]))) return true;
   return slopeOf(at.src[1], lane, lane.src[0].value, depends) !== 1 && laneShuffle(access, lane) === undefined;
+}
+
+/**
+ * Has the place of an access quotients of `own` ranges alone? Copies have constants there, and what a condition on them
+ * rules out is no access: loops would divide for each element.
+ */
+function isFolded(access: UOp, own: readonly UOp[]): boolean {
+  if (iterationsOf(own) > MOST_FOLDED) return false;
+  const isConstant = (u: UOp): boolean => {
+    if (u.op !== Ops.FLOORDIV && u.op !== Ops.FLOORMOD) return false;
+    const ranges = rangesOf(u);
+    return ranges.length > 0 && ranges.every((r) => own.includes(r));
+  };
+  return access.src[0].src.slice(1).some((place) => toposort(place).some(isConstant));
 }
 
 function isLoad(u: UOp): boolean {
@@ -95,7 +111,7 @@ class Roller {
     const lane = own.find((r) => kindOf(r) === AxisKind.VECTOR);
     const nodes = ownNodes(s), isMany = iterationsOf(own) >= MANY, isApart = isMany && isScattered(s, lane);
     const apart = nodes.filter((u) =>
-      isMany && isLoad(u) && isScattered(u, lane) && iterationsOf(ownOf(u, own)) >= MANY
+      isMany && isLoad(u) && isScattered(u, lane) && iterationsOf(ownOf(u, own)) >= MANY && !isFolded(u, own)
     );
     if (nodes.some((u) => isComputedAlone(u, own))) return s;
     const value = substitute(s.src[1], new Map(apart.map((l) => [l, this.reads(l, ownOf(l, own))])));

@@ -10,7 +10,7 @@ import { indexForm, rangeOfFactor } from "../../uop/algebra/linear_form.ts";
 import { carrierOf } from "../../uop/core/carrier.ts";
 import { FUNCTION, isComparison, opFlags, Ops, opWork } from "../../uop/core/ops.ts";
 import { ownRanges, rangesOf } from "../../uop/core/ranges.ts";
-import type { UOp } from "../../uop/core/uop.ts";
+import { mayHave, toposort, type UOp } from "../../uop/core/uop.ts";
 import { descend } from "../../uop/rewrite/walk.ts";
 import { guardedProduct } from "../ast/ungate.ts";
 import type { Axis } from "../opt/axis.ts";
@@ -28,6 +28,11 @@ export interface Access {
   readonly offset: number;
   /** Does its gate depend on the axis? */
   readonly gated: readonly boolean[];
+  /**
+   * Elements along the axis after which the quotients in its index and gate go on as they began, so that where a tile has
+   * them all they are constants of its copies; 0 where there are no such quotients, or other axes are in them.
+   */
+  readonly periods: readonly number[];
 }
 
 /** Is an access of `n` elements side by side along an axis, of `size`, always whole, ungated and at a multiple of `n`? */
@@ -97,7 +102,11 @@ class Reader {
   readonly dtypes: DTypeSet = new Set();
   private readonly seen = new Set<UOp>();
 
-  constructor(private readonly axes: readonly AxisRange[], private readonly at: ReadonlyMap<UOp, number>) {}
+  private readonly noPeriods: readonly number[];
+
+  constructor(private readonly axes: readonly AxisRange[], private readonly at: ReadonlyMap<UOp, number>) {
+    this.noPeriods = axes.map(() => 0);
+  }
 
   private flags(u: UOp): boolean[] {
     const out = new Array<boolean>(this.axes.length).fill(false);
@@ -119,7 +128,7 @@ class Reader {
         if (i !== undefined) strides[i] += form.coefs[k];
       } else for (const r of rangesOf(f)) if (this.at.has(r)) strides[this.at.get(r)!] = NaN;
     });
-    const isStore = node.op === Ops.STORE;
+    const isStore = node.op === Ops.STORE, places = gate === undefined ? [idx!] : [idx!, gate];
     return {
       node,
       isStore,
@@ -128,7 +137,31 @@ class Reader {
       strides,
       offset: form.constant,
       gated: gate === undefined ? new Array<boolean>(this.axes.length).fill(false) : this.flags(gate),
+      periods: this.periods(places),
     };
+  }
+
+  /** By axis: see {@linkcode Access.periods}. */
+  private periods(places: readonly UOp[]): readonly number[] {
+    if (!places.some((p) => mayHave(p, Ops.FLOORDIV) || mayHave(p, Ops.FLOORMOD))) return this.noPeriods;
+    const periods = this.noPeriods.slice(), isMixed = this.noPeriods.slice();
+    for (const q of new Set(places.flatMap((p) => toposort(p)))) {
+      if (q.op !== Ops.FLOORDIV && q.op !== Ops.FLOORMOD) continue;
+      const form = indexForm(q.src[0]), by = q.src[1].op === Ops.CONST ? Math.abs(q.src[1].value) : 0;
+      for (const r of rangesOf(q)) {
+        const i = this.at.get(r);
+        if (i === undefined) continue;
+        // what other terms add must be whole periods
+        const isOwn = by > 0 &&
+          form.factors.every((f, k) => f === r || (form.coefs[k] % by === 0 && !rangesOf(f).includes(r)));
+        if (!isOwn) isMixed[i] = 1;
+        else {
+          const coef = form.coefs[form.factors.indexOf(r)], period = by / gcd(by, coef);
+          periods[i] = periods[i] === 0 ? period : periods[i] / gcd(periods[i], period) * period;
+        }
+      }
+    }
+    return periods.map((n, i) => isMixed[i] === 1 ? 0 : n);
   }
 
   /** Reads one region; REDUCEs and STAGEs below it become regions of their own. */

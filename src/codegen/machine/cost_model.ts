@@ -36,8 +36,16 @@ const PACK_GAIN = 0.25;
 /** Cycles to load a vector whose gate differs by lane: a branch, and now and then a load under a mask or a lane at a time. */
 const EDGE_COST = 4;
 
+/** Cycles a lane to put a vector together of elements whose places are known while compiling. */
+const FOLDED_COST = 1;
+
 /** Copies along output axes: the register tile. */
 export type Tile = readonly (readonly [axis: number, copies: number])[];
+
+/** Are quotients of such a period the same in each piece of `piece` elements of an axis of `size`? */
+function isWholePeriods(piece: number, period: number, size: number): boolean {
+  return period > 0 && size % piece === 0 && (piece % period === 0 || piece === size);
+}
 
 /** Copies that a tile makes along an axis. */
 export function copiesOn(tile: Tile, axis: number): number {
@@ -93,6 +101,8 @@ interface LaneAccess {
   /** Iterations of the closed axes that it stands outside of. */
   readonly share: number;
   readonly isScattered: boolean;
+  /** Elements along the lanes' axis after which its quotients are as they began; 0 where there are none, or one vector has them. */
+  readonly period: number;
   readonly pack: Pack | undefined;
 }
 
@@ -157,6 +167,10 @@ export class CostModel {
       for (let t = 0; t < tile.length; t++) {
         const [axis, k] = tile[t];
         if (a.depends[axis]) own *= k;
+        if (axis === lane && isWholePeriods(k * lanes, a.period, sizes[axis])) {
+          each = Math.min(each, FOLDED_COST * lanes);
+          isScattered = false;
+        }
         const row = axis === a.across ? rowLength(k, lanes) : 1;
         if (row > 1) {
           each = Math.min(each, transposeCost(row, lanes));
@@ -322,13 +336,17 @@ export class CostModel {
       if (own.length > 0 && !dependsOn(a, own)) {
         for (let k = 0; k < own.length; k++) share *= own[k] === lane ? sizes[lane] / lanes : sizes[own[k]];
       }
+      const period = here && !a.isStore && (a.strides[lane] !== a.strides[lane] || a.gated[lane]) ? a.periods[lane] : 0;
+      const isFolded = isWholePeriods(lanes, period, sizes[lane]),
+        cost = this.accessCost(a, r, lane, lanes);
       return {
         depends: a.depends,
-        cost: this.accessCost(a, r, lane, lanes),
+        cost: isFolded ? Math.min(cost, FOLDED_COST * lanes) : cost,
         across: here && !this.isSplit(storedAs(a.dtype, this.caps), lanes) ? this.acrossAxis(a, lane) : -1,
         fill: this.fillCost(a, lane, lanes),
         share,
-        isScattered: here && this.isScattered(a, lane),
+        isScattered: here && !isFolded && this.isScattered(a, lane),
+        period: isFolded ? 0 : period,
         pack: this.packOf(a, r, lane, lanes),
       };
     });

@@ -158,7 +158,8 @@ function filling(r: Region, sizes: readonly number[]): Access {
     strides[r.own[k]] = n;
     n *= sizes[r.own[k]];
   }
-  return { node: r.root, isStore: true, dtype: r.root.dtype, depends: r.axes, strides, offset: 0, gated: none };
+  const { dtype } = r.root, periods = sizes.map(() => 0);
+  return { node: r.root, isStore: true, dtype, depends: r.axes, strides, offset: 0, gated: none, periods };
 }
 
 /** Bytes of all buffers of a kernel that regions access. */

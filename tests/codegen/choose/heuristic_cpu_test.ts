@@ -154,3 +154,24 @@ Deno.test("heuristic cpu: the triangle of a scan is one body, without comparison
     assert.equal(compares, 0, `${n}: ${scan.opts}`);
   }
 });
+
+for (
+  const [name, shape, step, rest] of [
+    ["by 3", [16, 4, 12, 96], 3, 0],
+    ["by 2", [16, 4, 12, 64], 2, 0],
+    ["over a row of one tile", [16, 4, 12, 64], 3, 1],
+    ["over a row of seven vectors", [16, 4, 12, 112], 3, 1],
+  ] as const
+) {
+  Deno.test(`heuristic cpu: copies and lanes that are spread ${name} divide nothing in the loops of rows`, () => {
+    const width = Math.floor(shape[3] / step), wide = width * step + rest;
+    const [p] = kernelsOf("CLANG", [...shape.slice(0, 3), width], (x) => {
+      const spread = x.unsqueeze(-1).pad([0, step - 1]).reshape([...shape.slice(0, 3), width * step]);
+      return spread.pad([0, wide - width * step]).add(0.5).contiguous();
+    });
+    // places are constants: no memory between, no quotients
+    assert.ok(p.uops.every(({ op }) => op !== Ops.LOCAL), p.opts);
+    const isQuotient = ({ op }: UOp): boolean => [Ops.FLOORDIV, Ops.FLOORMOD, Ops.CDIV, Ops.CMOD].includes(op as never);
+    assert.equal(p.uops.filter(isQuotient).length, 0, p.opts);
+  });
+}

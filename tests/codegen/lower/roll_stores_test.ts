@@ -151,3 +151,21 @@ for (const [name, [value, kept]] of Object.entries(LONG)) {
     }
   });
 }
+
+Deno.test("roll: reads whose places are constants of copies and lanes stay copies", () => {
+  const i = range(ROWS, 0, AxisKind.LOOP), j = range(64, 1, AxisKind.LOOP), width = 22;
+  const within = j.alu(Ops.FLOORMOD, constant(3, j.dtype)).lt(2);
+  const place = i.mul(width).add(j.alu(Ops.FLOORDIV, constant(3, j.dtype)));
+  const spread = load(index(param(1, dtypes.float32, ROWS * width), place, within), constant(0, dtypes.float32));
+  const ast = simplifyRanges(sink([store(index(param(0, dtypes.float32, ROWS * 64), i.mul(64).add(j)), spread)]));
+  const data = integers(paramsOf(ast)), want = run(ast, data, []);
+  const isQuotient = ({ op }: UOp): boolean => op === Ops.FLOORDIV || op === Ops.CDIV;
+  // the whole axis, or a part of it
+  for (
+    const [text, isCopied] of [["VECTOR:1:16 UPCAST:1:4", true], ["VECTOR:1:16 UPCAST:1:2 UPCAST:0:2", false]] as const
+  ) {
+    const program = compile(ast, opts(text), CAPS.large);
+    assertEquals([memory(program).length === 0, program.uops.some(isQuotient)], [isCopied, !isCopied], text);
+    assertEquals(run(ast, data, opts(text), CAPS.large), want);
+  }
+});
