@@ -181,23 +181,23 @@ export function checkCollective(
   to: readonly Buffer[],
   { size, ranks }: Pick<Communicator, "size" | "ranks">,
 ): void {
-  const { kind } = collective, action = `start ${collectiveText(collective, from[0])}`;
+  const { kind } = collective, action = (): string => `start ${collectiveText(collective, from[0])}`;
   const held = kind === "barrier" ? 0 : ranks.length;
   if (from.length !== held || to.length !== held) {
-    throw new ArgumentError(action, {
+    throw new ArgumentError(action(), {
       reason: `it takes ${held} ranges to read and to write, not ${from.length} and ${to.length}`,
     });
   }
-  if (collective.kind === "broadcast") checkRank(action, collective.root, size);
-  if (collective.kind === "permute") checkPairs(action, collective.pairs, size);
+  if (collective.kind === "broadcast") checkRank(action(), collective.root, size);
+  if (collective.kind === "permute") checkPairs(action(), collective.pairs, size);
   const [reads, writes] = blocksOf(kind, size), dtype: DType | undefined = from[0]?.dtype;
   for (let i = 0; i < held; i++) {
     const a = from[i], b = to[i];
     if (a.dtype !== dtype || b.dtype !== dtype) {
-      throw new ArgumentError(action, { reason: `ranges are of ${dtype.name}, ${a.dtype.name} and ${b.dtype.name}` });
+      throw new ArgumentError(action(), { reason: `ranges are of ${dtype.name}, ${a.dtype.name} and ${b.dtype.name}` });
     }
     if (a.size % reads === 0 && a.size * writes === b.size * reads && a.size === from[0].size) continue;
-    throw new ArgumentError(action, {
+    throw new ArgumentError(action(), {
       reason: `a range of ${a.size} elements (${byteText(a.nbytes)}) to read does not fit one of ${b.size} to write, ` +
         `with ${size} ranks`,
     });

@@ -18,7 +18,7 @@ import {
   type Work,
 } from "./communicator.ts";
 import { pollAsync, pollUntil } from "./deadline.ts";
-import { addressOfBytes, rangeToRead, rangeToWrite } from "./host_ranges.ts";
+import { addressOfBytes, type HostRange, rangeToRead, rangeToWrite } from "./host_ranges.ts";
 import { type MpiLibrary, outInts } from "./mpi_library.ts";
 import type { MpiProgress } from "./mpi_progress.ts";
 import { checkMpi, isRequestDone, type MpiRequest, newRequest, RequestPoster } from "./mpi_requests.ts";
@@ -34,11 +34,20 @@ interface Comparison {
   readonly request: MpiRequest;
 }
 
+/** Data that moves. */
+interface Moving {
+  readonly requests: readonly MpiRequest[];
+  /** Brings what has come to where it belongs. */
+  readonly finish: () => void;
+  readonly ranges: readonly HostRange[];
+}
+const NOTHING: Moving = { requests: [], finish: () => {}, ranges: [] };
+
 /** A collective from its comparison to its end. */
 class MpiWork implements Work {
   state: "compared" | "moving" | "done" = "compared";
-  requests: readonly MpiRequest[] = [];
-  finish: () => void = () => {};
+  /** What is under way: the library reads and writes its ranges, which must not be collected. */
+  moving: Moving | undefined;
 
   /**
    * @param comparison absent where a whole schedule was compared
@@ -48,7 +57,7 @@ class MpiWork implements Work {
     private readonly owner: MpiCommunicator,
     readonly operation: Operation,
     readonly comparison: Comparison | undefined,
-    readonly post: () => readonly [requests: readonly MpiRequest[], finish: () => void],
+    readonly post: () => Moving,
   ) {}
 
   isDone(): boolean {
@@ -64,6 +73,22 @@ class MpiWork implements Work {
   done(): Promise<void> {
     return pollAsync(() => this.isDone(), (waitedMs) => this.owner.checkLate(this.operation, waitedMs));
   }
+}
+
+/** What is about to be done; it is made text where it is compared, or goes wrong. */
+function operationOf(
+  sequence: number,
+  collective: Collective,
+  from: Buffer | undefined,
+  { shape, line }: CollectiveSite,
+): Operation {
+  return {
+    sequence,
+    line,
+    get text() {
+      return collectiveText(collective, from, shape);
+    },
+  };
 }
 
 /** What a communicator of MPI is made of. */
@@ -114,8 +139,7 @@ export class MpiCommunicator implements Communicator {
   start(collective: Collective, from: readonly Buffer[], to: readonly Buffer[], site: CollectiveSite = {}): Work {
     if (this.failure !== undefined) throw this.failure;
     checkCollective(collective, from, to, this);
-    const text = collectiveText(collective, from[0], site.shape);
-    const operation = { sequence: ++this.sequence, text, line: site.line };
+    const operation = operationOf(++this.sequence, collective, from[0], site);
     const compares = site.isAgreed !== true || collective.kind === "barrier";
     const comparison = compares ? this.compare(operation, String(from[0]?.size)) : undefined;
     const work = new MpiWork(this, operation, comparison, () => this.move(collective, from[0], to[0]));
@@ -125,23 +149,19 @@ export class MpiCommunicator implements Communicator {
   }
 
   /** Posts what moves the data of a collective. */
-  private move(
-    collective: Collective,
-    from: Buffer | undefined,
-    to: Buffer | undefined,
-  ): readonly [readonly MpiRequest[], () => void] {
-    if (from === undefined || to === undefined) return [[], () => {}];
+  private move(collective: Collective, from: Buffer | undefined, to: Buffer | undefined): Moving {
+    if (from === undefined || to === undefined) return NOTHING;
     const reduces = "op" in collective, source = rangeToRead(from, reduces);
     const [target, finish] = rangeToWrite(to, reduces), { library, data: group, most } = this.options;
     const poster = new RequestPoster({ library, group, rank: this.rank, size: this.size, most }, source, target);
-    return [poster.post(collective), finish];
+    return { requests: poster.post(collective), finish, ranges: [source, target] };
   }
 
   agree(what: string, text: string, site: CollectiveSite = {}): void {
     if (this.failure !== undefined) throw this.failure;
     const named = text === "" ? what : `${what} (hash ${hash64(text).toString(16)})`;
     const operation = { sequence: ++this.sequence, text: named, line: site.line };
-    const work = new MpiWork(this, operation, this.compare(operation, text), () => [[], () => {}]);
+    const work = new MpiWork(this, operation, this.compare(operation, text), () => NOTHING);
     this.queue.push(work);
     work.wait();
   }
@@ -208,12 +228,13 @@ export class MpiCommunicator implements Communicator {
     if (work.state === "compared") {
       if (!mayPost || (comparison !== undefined && !isRequestDone(library, comparison.request))) return;
       if (comparison !== undefined) this.checkEqual(work.operation, comparison);
-      [work.requests, work.finish] = work.post();
+      work.moving = work.post();
       work.state = "moving";
     }
-    if (work.state !== "moving" || !work.requests.every((r) => isRequestDone(library, r))) return;
+    if (work.state !== "moving" || !work.moving!.requests.every((r) => isRequestDone(library, r))) return;
     work.state = "done";
-    work.finish();
+    work.moving!.finish();
+    work.moving = undefined;
   }
 
   /** Throws past the deadline, and where another rank has given up. */

@@ -10,7 +10,9 @@ import { LocalCommunicator } from "../collectives/local.ts";
 import type { Buffer } from "../device/buffer.ts";
 import { findGroup } from "../device/device.ts";
 import { partsOfBuffer } from "../device/group.ts";
+import { hash64 } from "../helpers/hash.ts";
 import { floorMod, rangeOf } from "../helpers/math.ts";
+import type { Line } from "../helpers/stack.ts";
 import { Ops } from "../uop/core/ops.ts";
 import { type CollectiveArg, meshes, type MeshShape } from "../uop/core/sharding.ts";
 import { copyBuffer } from "./copy_buffer.ts";
@@ -24,6 +26,12 @@ interface Team {
 }
 
 const teams = new Map<string, readonly Team[]>();
+/** What teams start for a collective of the graph. */
+interface Act {
+  readonly team: Team;
+  readonly collective: Collective;
+}
+const acts = new WeakMap<CollectiveArg, readonly Act[]>();
 
 /** The ranks of a mesh that this process holds, by part of a buffer. */
 function heldRanks(mesh: MeshShape): readonly number[] {
@@ -56,19 +64,27 @@ const NEAR = 256;
 
 /** Whether the steps that run now have been compared among the ranks. */
 let isAgreed = false;
-/** What is told of the steps of schedules and replays; empty where they move nothing between processes. */
-const texts = new WeakMap<object, string>();
+/** What ranks compare of the steps of a schedule or replay: what errors call it, a hash of the steps, a line of the user's. */
+interface Agreement {
+  readonly what: string;
+  readonly text: string;
+  readonly site: { readonly line: Line | undefined };
+}
+/** By schedule or replay; null where nothing moves between processes. */
+const agreements = new WeakMap<object, Agreement | null>();
 
-/** What ranks compare before they run steps: each step with its sizes. Empty where nothing moves between processes. */
-function textOf(items: readonly ExecItem[]): string {
+/** What ranks compare before they run steps: a hash of each step with its sizes. */
+function agreementOf(items: readonly ExecItem[]): Agreement | null {
   const isShared = items.some(({ runner }) => runner instanceof CollectiveStep && isBetweenProcesses(runner.what.mesh));
-  if (!isShared) return "";
-  return items.map(({ runner, bufs }) => {
+  if (!isShared) return null;
+  const text = items.map(({ runner, bufs }) => {
     const what = runner instanceof CollectiveStep
       ? `${runner.what} ${runner.what.op} ${runner.what.shift}`
       : runner.kind;
     return `${what} ${bufs.map((b) => `${b.dtype}${b.size}`)}`;
   }).join(";");
+  const line = items.find((i) => i.runner instanceof CollectiveStep)?.line;
+  return { what: collectivesText(items), text: hash64(text).toString(16), site: { line } };
 }
 
 /** The collectives of steps, as an error names them. */
@@ -88,11 +104,10 @@ function collectivesText(items: readonly ExecItem[]): string {
  */
 export function runAgreed(owner: object, items: readonly ExecItem[], run: () => void): void {
   if (meshes.count === 0) return run();
-  let text = texts.get(owner);
-  if (text === undefined) texts.set(owner, text = textOf(items));
-  if (text === "" || isAgreed) return run();
-  const line = items.find((i) => i.runner instanceof CollectiveStep)?.line;
-  world.communicator!.agree(collectivesText(items), text, { line });
+  let agreement = agreements.get(owner);
+  if (agreement === undefined) agreements.set(owner, agreement = agreementOf(items));
+  if (agreement === null || isAgreed) return run();
+  world.communicator!.agree(agreement.what, agreement.text, agreement.site);
   isAgreed = true;
   try {
     run();
@@ -131,7 +146,7 @@ export function startCollective(what: CollectiveArg, bufs: readonly Buffer[], li
 }
 
 function startOne(what: CollectiveArg, to: Buffer, from: Buffer, line?: string): readonly Work[] {
-  const { kind, mesh, axes, op, shift } = what;
+  const { kind, mesh, axes } = what;
   if (to.nbytes === 0) return [];
   GlobalCounters.collectiveCount++;
   if (kind === "scatter") {
@@ -146,15 +161,29 @@ function startOne(what: CollectiveArg, to: Buffer, from: Buffer, line?: string):
   }
   if (kind === "gather") return gather(what, to, from, line);
   const outs = partsOfBuffer(to), ins = partsOfBuffer(from);
-  return teamsOf(mesh, axes).map(({ parts, communicator }) => {
-    const collective: Collective = kind === "allReduce" || kind === "reduceScatter"
-      ? { kind, op: REDUCE_OPS[op] }
-      : kind === "permute"
-      ? { kind, pairs: rangeOf(communicator.size).map((r) => [r, floorMod(r + shift, communicator.size)]) }
-      : { kind };
+  return actsOf(what).map(({ team: { parts, communicator }, collective }) => {
     GlobalCounters.collectiveBytes += parts.length * from.nbytes;
     return communicator.start(collective, parts.map((i) => ins[i]), parts.map((i) => outs[i]), { line, isAgreed });
   });
+}
+
+/** What each team starts for a collective. */
+function actsOf(what: CollectiveArg): readonly Act[] {
+  let known = acts.get(what);
+  if (known === undefined) {
+    const { kind, mesh, axes, op, shift } = what;
+    known = teamsOf(mesh, axes).map((team) => {
+      const { communicator: { size } } = team;
+      const collective: Collective = kind === "allReduce" || kind === "reduceScatter"
+        ? { kind, op: REDUCE_OPS[op] }
+        : kind === "permute"
+        ? { kind, pairs: rangeOf(size).map((r) => [r, floorMod(r + shift, size)]) }
+        : { kind } as Collective;
+      return { team, collective };
+    });
+    acts.set(what, known);
+  }
+  return known;
 }
 
 /** All blocks on one device: copies where this process holds them, else each process gets those of the others. */

@@ -3,7 +3,7 @@
  * tensors that are divided.
  */
 import assert from "node:assert/strict";
-import { Device, jit, nn, state, Tensor } from "../../mod.ts";
+import { Device, GlobalCounters, jit, nn, state, Tensor } from "../../mod.ts";
 import * as dist from "../../src/dist/dist.ts";
 import { assertClose } from "../support/assert.ts";
 
@@ -178,4 +178,45 @@ Deno.test("collectives: a divided tensor is refused, and given whole as told", a
     /it is float32\[4@data\], of which each rank has a part: .*t\.reshard\(mesh, \[null\]\)/,
   );
   assert.deepEqual(await (await dist.allGather(x.reshard(mesh, [null]).to("JS"))).tolist(), [0, 1, 2, 3]);
+});
+
+/** The collectives that realizing `make`'s results takes. */
+function collectivesOf(make: () => Tensor | readonly Tensor[]): number {
+  const results = [make()].flat() as Tensor[], before = GlobalCounters.collectiveCount;
+  Tensor.realize(results);
+  return GlobalCounters.collectiveCount - before;
+}
+
+const ONCE: Readonly<Record<string, (sum: Tensor, w: Tensor) => Tensor | readonly Tensor[]>> = {
+  "tanh": (s) => s.mul(0.01).tanh(),
+  "gelu": (s) => s.gelu(),
+  "silu": (s) => s.silu(),
+  "softmax": (s) => s.softmax(),
+  "layernorm": (s) => s.layernorm(),
+  "a product beside what needs the value": (s, w) => s.mul(w).add(s.exp()),
+  "itself beside a product": (s, w) => [s, s.mul(w)],
+  "a chosen part beside what needs the value": (s) => s.gt(2).where(s, 0),
+};
+for (const [what, f] of Object.entries(ONCE)) {
+  Deno.test(`shards: what several steps read of a sum is added up once: ${what}`, async () => {
+    const x = numbers(6, 4).float().div(7).realize(), w = new Tensor([1, 2, 3, 4]);
+    const own = rows(x).realize(), factors = w.to("JS,JS:1").realize(), made = () => f(own.sum(0), factors);
+    assert.equal(collectivesOf(made), 1);
+    for (const [i, t] of [made()].flat().entries()) {
+      assertClose(await (t as Tensor).tolist(), await ([f(x.sum(0), w)].flat() as Tensor[])[i].tolist());
+    }
+  });
+}
+
+Deno.test("shards: gradients that are clipped by their norm are added up once", () => {
+  const layer = new nn.Linear(6, 4, { bias: false }), x = rows(numbers(4, 6).float().div(9).realize()).realize();
+  state.place(layer, mesh);
+  const optimizer = new nn.optim.SGD([layer.weight], { lr: 0.1 });
+  const before = GlobalCounters.collectiveBytes;
+  Tensor.train(() => {
+    layer.call(x).square().mean().backward();
+    nn.utils.clipGradNorm([layer.weight], 0.1);
+    optimizer.step();
+  });
+  assert.equal(GlobalCounters.collectiveBytes - before, 2 * 4 * (24 + 1), "the gradient and the loss, of two devices");
 });

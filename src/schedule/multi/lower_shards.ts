@@ -38,8 +38,8 @@ interface Memo {
 }
 
 /** The shards of all nodes of a graph, sources first. */
-function shardsOf(order: readonly UOp[], memo: Memo): Rules {
-  const rules = new Rules((u) => memo.get(u)!);
+function shardsOf(order: readonly UOp[], memo: Memo, addedAnyway?: ReadonlySet<UOp>): Rules {
+  const rules = new Rules((u) => memo.get(u)!, addedAnyway);
   for (const u of order) {
     if (memo.get(u) !== undefined) continue;
     const made = rules.shardsOf(u);
@@ -62,14 +62,24 @@ export function lowerShards(roots: readonly UOp[]): LocalGraph | undefined {
   if (meshes.count === 0) return undefined;
   const order = toposort(roots);
   if (!hasShards(order)) return undefined;
-  const memo = new Map<UOp, Shards>(), rules = shardsOf(order, memo), made = new Map<UOp, OnDevices>();
+  const memo = new Map<UOp, Shards>(), made = new Map<UOp, OnDevices>();
+  let rules = shardsOf(order, memo);
+  for (const root of roots) rules.root(root, memo.get(root)!);
+  const { again } = rules;
+  if (again !== undefined) {
+    memo.clear();
+    rules = shardsOf(order, memo, again);
+  }
   for (const u of order) {
     const s = memo.get(u)!;
     if (isNamed(u) && s.partial.size === 0) made.set(u, { u: s.u, layout: layoutOf(s) });
   }
   const layouts = new Map<UOp, Sharding | undefined>();
   const local = roots.map((root, i) => {
-    const s = rules.root(memo.get(root)!), layout = layoutOf(s), base = stripReshape(s.u), own = stripReshape(root);
+    const s = rules.root(root, memo.get(root)!),
+      layout = layoutOf(s),
+      base = stripReshape(s.u),
+      own = stripReshape(root);
     const isMemory = (x: UOp): boolean => x.op === Ops.BUFFER || x.op === Ops.AFTER;
     const isOther = layouts.has(base) && !sameLayout(layouts.get(base), layout);
     const u = isOther || (isMemory(base) && !isMemory(own))

@@ -49,9 +49,20 @@ function commonMesh(u: UOp, sources: readonly Shards[]): MeshShape | undefined {
 /** Rules of one graph. */
 export class Rules {
   private readonly moves: Moves = new Moves();
+  /** What partial results are made of that are added up somewhere, and that stay partial somewhere. */
+  private readonly addedUp = new Set<UOp>();
+  private readonly kept = new Set<UOp>();
 
-  /** @param of gives the shards of a node below */
-  constructor(private readonly of: (u: UOp) => Shards) {}
+  /**
+   * @param of gives the shards of a node below
+   * @param addedAnyway what is added up somewhere: it is so everywhere, instead of a second time in another product
+   */
+  constructor(private readonly of: (u: UOp) => Shards, private readonly addedAnyway: ReadonlySet<UOp> = new Set()) {}
+
+  /** What rules of another go are to add up anyway; undefined where that changes nothing. */
+  get again(): ReadonlySet<UOp> | undefined {
+    return this.kept.isDisjointFrom(this.addedUp) ? undefined : this.addedUp;
+  }
 
   /** A source as it is read: what is divided in memory alone is gathered. */
   private read(u: UOp): Shards {
@@ -69,8 +80,9 @@ export class Rules {
     return this.of(u);
   }
 
-  /** What a root of the graph is: with values that need nothing more. */
-  root(s: Shards): Shards {
+  /** What memory is made of, as a root of the graph is: with values that need nothing more. */
+  root(u: UOp, s: Shards): Shards {
+    if (s.partial.size > 0) this.addedUp.add(summedIn(u));
     return this.moves.settled(s);
   }
 
@@ -89,7 +101,7 @@ export class Rules {
       case Ops.COPY:
         return this.copy(u);
       case Ops.CONTIGUOUS: {
-        const s = this.moves.settled(this.of(u.src[0]));
+        const s = this.root(u.src[0], this.of(u.src[0]));
         return { ...s, u: uop(u.op, u.dtype, [s.u], u.arg) };
       }
       case Ops.COLLECTIVE:
@@ -239,13 +251,19 @@ export class Rules {
     const ranked = sources.filter(isRanked), origins = u.src.filter(isRanked).map((s) => this.origin(s));
     const mesh = commonMesh(u, ranked), axes = this.common(u, ranked, origins);
     const partial = this.partials(u, sources, axes), kept = new Set(partial.keys());
+    sources.forEach((s, i) => {
+      for (const axis of s.partial.keys()) (kept.has(axis) ? this.kept : this.addedUp).add(summedIn(u.src[i]));
+    });
     const src = sources.map((s, i) => isNumber(u.src[i]) ? s.u : this.moves.converted({ ...s, mesh }, axes, kept).u);
     return { u: uop(u.op, u.dtype, src, u.arg), shape, axes, mesh, partial, isStored: false };
   }
 
   /** Over which axes the result of an elementwise op is partial: where it is linear in what is. */
   private partials({ op, dtype, src }: UOp, s: readonly Shards[], axes: Spec): Partials {
-    const out = new Map<string, Ops>();
+    const out = new Map<string, Ops>(), isFactor = op !== Ops.WHERE && src.some((x) => x.op === Ops.CONST);
+    const isAdded = !isFactor && op !== Ops.CAST &&
+      src.some((x, i) => s[i].partial.size > 0 && this.addedAnyway.has(summedIn(x)));
+    if (isAdded) return out;
     for (const [axis, by] of new Map(s.flatMap((x) => [...x.partial]))) {
       if (axes.includes(axis)) continue;
       const has = s.map((x) => x.partial.get(axis) === by), isSum = by === Ops.ADD;
@@ -346,6 +364,17 @@ function cutDims(u: UOp, axes: Spec): number[] {
 function localPairs(pairs: PairsArg["pairs"], s: Shards): PairsArg["pairs"] {
   const local = shapeOf(s.u);
   return pairs.map((p, dim) => p[0] === 0 && p[1] === s.shape[dim] ? [0, local[dim]] : p);
+}
+
+/** What a partial result is made of: without factors, movement and casts, below which it is added up. */
+function summedIn(u: UOp): UOp {
+  for (;;) {
+    const [a, b] = u.src;
+    if (isMovement(u.op) || u.op === Ops.CAST) u = a;
+    else if ((u.op === Ops.MUL || u.op === Ops.FDIV) && b.op === Ops.CONST) u = a;
+    else if (u.op === Ops.MUL && a.op === Ops.CONST) u = b;
+    else return u;
+  }
 }
 
 function rest(u: UOp, x: UOp): UOp {
