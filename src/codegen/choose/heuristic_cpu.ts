@@ -30,6 +30,7 @@ import { Kernel } from "../opt/kernel.ts";
 import { type Opt, optsText } from "../opt/opt.ts";
 import { ungate } from "../ast/ungate.ts";
 import { tellOthers, TOLD } from "./choice_notes.ts";
+import { tileDots } from "./dot_tiles.ts";
 import { type Candidate, LoopCandidates } from "./loop_candidates.ts";
 import { LoopCosts, spread, THREAD_COST, touches } from "./loop_costs.ts";
 
@@ -394,9 +395,13 @@ export function cheaperRows(ast: UOp, { caps }: Renderer): UOp {
 
 /** Applies the opts that suit the device to a kernel. Does nothing for scalar machines. */
 export function heuristic(kernel: Kernel, { caps }: Renderer): void {
+  const { ast } = kernel;
+  if (tileDots(kernel, caps)) {
+    note("passed", ast, `loops by the opts ${optsText(kernel.applied)}: bytes that lie as they are multiplied`);
+    return;
+  }
   const chooser = chooserFor(kernel, caps), plan = chooser?.plan();
   if (chooser === undefined || plan === undefined) return;
-  const { ast } = kernel;
   chooser.run(plan);
   if (!wantsNotes()) return;
   const opts = optsText(kernel.applied), { cost } = plan;

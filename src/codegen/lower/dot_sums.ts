@@ -75,7 +75,8 @@ class Words {
       case Ops.MUL: {
         const n = u.op === Ops.SHL && y.op === Ops.CONST ? y.value : u.op === Ops.MUL ? exponent(y) : undefined;
         const word = n === undefined || n > 7 ? undefined : this.of(x);
-        return word?.alu(Ops.SHL, constant(n!, int32)).and(splat(255 << n!));
+        const made = word?.alu(Ops.SHL, constant(n!, int32)), isWithin = vmin(x) >= 0 && vmax(x) << n! <= 255;
+        return isWithin ? made : made?.and(splat(255 << n!));
       }
       case Ops.SHR:
       case Ops.FLOORDIV:

@@ -1,7 +1,8 @@
 /**
  * Sums of whole numbers times a scale: a sum over blocks and their elements of s(b) * q(b, k) * x(b, k) becomes the sum over
  * blocks of s(b) times the sum over k of q * x, and what is added to the numbers of a block leaves its sum likewise:
- * x * (s * q + o) is s times a sum of x * q and o times one of x, which rows of results share. In and out: a kernel AST with
+ * x * (s * q + o) is s times a sum of x * q and o times one of x, which rows of results share. What is the same in a block is
+ * added once, times the number of its elements. In and out: a kernel AST with
  * its opts applied, for loops.
  *
  * A REDUCE becomes a REDUCE of REDUCEs: inside, the loops and copies that the scale does not depend on; outside, the others
@@ -60,6 +61,13 @@ function upcastsOf(u: UOp): readonly UOp[] {
   return rangesOf(u).filter((r) => kindOf(r) === AxisKind.UPCAST);
 }
 
+/** Those of which there are fewest copies and lanes first: their product is computed least often. */
+function byCopies(factors: readonly UOp[]): readonly UOp[] {
+  const isCopy = (r: UOp): boolean => kindOf(r) === AxisKind.UPCAST || kindOf(r) === AxisKind.VECTOR;
+  const copies = (u: UOp): number => u.op === Ops.CONST ? 0 : copiesOf(rangesOf(u).filter(isCopy));
+  return factors.toSorted((a, b) => copies(a) - copies(b));
+}
+
 function product(factors: readonly UOp[]): UOp {
   return factors.reduce((a, b) => a.mul(b));
 }
@@ -80,6 +88,7 @@ function productsIn(u: UOp, inside: readonly UOp[], lift: UOp): number {
 /** The same for what a plan computes; a sum without a product is as much as one. */
 function workOf(lift: UOp, { inside, terms }: Plan): number {
   const each = terms.map(({ inner }) => {
+    if (inner.length === 0) return 0;
     const x = product(inner), n = inner.length > 1 ? 0 : copiesOf(upcastsOf(x)) / copiesOf(upcastsOf(lift));
     return n + productsIn(x, inside, lift) + 1 / copiesOf(inside);
   });
@@ -89,7 +98,10 @@ function workOf(lift: UOp, { inside, terms }: Plan): number {
 /** The best plan for a REDUCE; undefined where it stays. */
 function planOf(u: UOp): Plan | undefined {
   const carrier = carrierOf(u), [lift] = u.src;
-  if (carrier instanceof RescaleCarrier || carrier.key !== "ADD" || !u.dtype.isFloat || lift.op !== Ops.MUL) {
+  if (
+    carrier instanceof RescaleCarrier || carrier.key !== "ADD" || !u.dtype.isFloat ||
+    (lift.op !== Ops.MUL && lift.op !== Ops.ADD)
+  ) {
     return undefined;
   }
   const own = u.src.slice(1), isKind = (kind: AxisKind) => (r: UOp) => r.op === Ops.RANGE && kindOf(r) === kind;
@@ -97,9 +109,10 @@ function planOf(u: UOp): Plan | undefined {
   let best: Plan | undefined, most = 0;
   for (let from = loops.length; from >= 0; from--) {
     const inside = [...loops.slice(from), ...copies], terms = termsOf(lift, inside), plan = { inside, terms };
-    if (!Number.isFinite(copiesOf(inside)) || !terms.every((t) => t.outer.length > 0 && t.inner.length > 0)) continue;
+    if (!Number.isFinite(copiesOf(inside)) || !terms.every((t) => t.outer.length > 0)) continue;
     const saved = productsIn(lift, inside, lift) - workOf(lift, plan);
-    if (saved > most && terms.some((t) => t.inner.some(isWhole))) [best, most] = [plan, saved];
+    const isExact = terms.some((t) => t.inner.some(isWhole)) || terms.every((t) => t.inner.length === 0);
+    if (saved > most && isExact) [best, most] = [plan, saved];
   }
   return best;
 }
@@ -107,7 +120,12 @@ function planOf(u: UOp): Plan | undefined {
 /** The sum of sums that a plan says. */
 function factored(u: UOp, { inside, terms }: Plan): UOp {
   const carrier = carrierOf(u);
-  const sums = terms.map(({ outer, inner }) => product(outer).mul(reduce(carrier, [product(inner)], inside)));
+  const count = copiesOf(inside);
+  const sums = terms.map(({ outer, inner }) =>
+    inner.length === 0
+      ? product(byCopies([u.constLike(count), ...outer]))
+      : product(byCopies(outer)).mul(reduce(carrier, [product(inner)], inside))
+  );
   const outside = u.src.slice(1).filter((r) => !inside.includes(r));
   return reduce(carrier, [sums.reduce((a, b) => a.add(b))], outside);
 }

@@ -20,6 +20,15 @@ export type FormatName =
   | ("IQ1_S" | "IQ1_M" | "IQ2_XXS" | "IQ2_XS" | "IQ2_S" | "IQ3_XXS" | "IQ3_S" | "IQ4_NL" | "IQ4_XS")
   | ("TQ1_0" | "TQ2_0" | "MXFP4" | "NVFP4");
 
+/** Numbers `scale * quant + offset`, in groups that share the scale and the offset. */
+export interface ByteGroups {
+  /** Whole numbers from 0 to 255, int32 `[..., G, S]`. */
+  readonly quants: Tensor;
+  /** Float32 `[..., G]`. */
+  readonly scale: Tensor;
+  readonly offset: Tensor;
+}
+
 /** One format. */
 export interface BlockFormat {
   /** As GGUF names it. */
@@ -38,8 +47,8 @@ export interface BlockFormat {
   readonly planes: (raw: Tensor) => readonly Tensor[];
   /** Float32 `[..., elements]` of planes. */
   readonly numbers: (planes: readonly Tensor[]) => Tensor;
-  /** Are the numbers whole ones times scales, made of neighboring bytes of planes alike? */
-  readonly hasBytes: boolean;
+  /** The numbers as bytes with scales, where neighboring bytes of planes make neighboring ones; undefined for others. */
+  readonly bytes: ((planes: readonly Tensor[]) => ByteGroups) | undefined;
 }
 
 const { float32, int32, int8, uint8, uint16, uint32 } = dtypes;
@@ -367,14 +376,49 @@ const ROWS: Readonly<Record<FormatName, Row>> = {
   }],
 };
 
-/** Those that {@linkcode BlockFormat.hasBytes}. */
-const OF_BYTES: ReadonlySet<string> = new Set<FormatName>(
-  ["Q4_0", "Q4_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "TQ2_0"],
-);
+/** Bytes with a scale and an offset. */
+function byteGroups(quants: Tensor, scale: Tensor, offset: Tensor | number): ByteGroups {
+  return { quants, scale, offset: typeof offset === "number" ? scale.mul(offset) : offset };
+}
+function scaleOf(d: Tensor, s: Tensor): Tensor {
+  return d.cast(float32).mul(s.cast(float32));
+}
+/** One group a block. */
+function oneGroup(quants: Tensor, d: Tensor, offset: Tensor | number): ByteGroups {
+  return byteGroups(quants.unsqueeze(-2), d.cast(float32), typeof offset === "number" ? offset : offset.cast(float32));
+}
+
+/** {@linkcode BlockFormat.bytes} by format. */
+const BYTES: Partial<Record<FormatName, (...planes: Tensor[]) => ByteGroups>> = {
+  Q4_0: (d, q) => oneGroup(nibbles(q), d, -8),
+  Q4_1: (d, m, q) => oneGroup(nibbles(q), d, m),
+  Q8_0: (d, q) => oneGroup(q.cast(int32).add(128), d, -128),
+  Q2_K: (d, least, s, q) => {
+    const x = s.cast(int32);
+    return byteGroups(
+      cut(pairs(q), 16, 16),
+      scaleOf(d, x.bitwiseAnd(15)),
+      scaleOf(least, x.rshift(4)).neg(),
+    );
+  },
+  Q4_K: (d, least, sc, m, q) => byteGroups(nibbles64(q), scaleOf(d, sc), scaleOf(least, m).neg()),
+  Q5_K: (d, least, sc, m, high, q) =>
+    byteGroups(
+      nibbles64(q).bitwiseOr(fields(high.cast(int32), 8, 1).lshift(4)),
+      scaleOf(d, sc),
+      scaleOf(least, m).neg(),
+    ),
+  Q6_K: (d, s, low, high) => {
+    const bottom = join(fields(cut(low.cast(int32), 2, 64), 2, 4), 3);
+    return byteGroups(cut(bottom.bitwiseOr(pairs(high).lshift(4)), 16, 16), scaleOf(d, s), -32);
+  },
+  TQ2_0: (d, q) => oneGroup(pairs(q), d, -1),
+};
 
 /** All formats, by name. */
 export const BLOCK_FORMATS: ReadonlyMap<string, BlockFormat> = new Map(
   Object.entries(ROWS).map(([name, [id, elements, nbytes, planes, made, plain]]) => {
+    const bytes = BYTES[name as FormatName];
     const numbers = (x: readonly Tensor[]) => made(...x), unpack = (raw: Tensor) => numbers(planes(raw));
     return [name, {
       name: name as FormatName,
@@ -385,7 +429,7 @@ export const BLOCK_FORMATS: ReadonlyMap<string, BlockFormat> = new Map(
       planes,
       numbers,
       plain,
-      hasBytes: OF_BYTES.has(name),
+      bytes: bytes && ((x) => bytes(...x)),
     }];
   }),
 );

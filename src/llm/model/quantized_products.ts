@@ -9,7 +9,7 @@ import { getDevice } from "../../device/device.ts";
 import { dtypes } from "../../dtype/dtype.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
-import type { BlockFormat } from "../files/block_formats.ts";
+import { type BlockFormat, numbersOf } from "../files/block_formats.ts";
 
 /** Rows that lie together, and bytes of each that do: as many as a vector of the widest processors holds. */
 const ROWS = 16, WORD = 4;
@@ -20,7 +20,7 @@ const FIELDS = 8;
 
 /** Does a device multiply bytes of such weights `[m, n]`? */
 export function multipliesBytes(device: string, format: BlockFormat, shape: readonly number[]): boolean {
-  return format.hasBytes && shape.length === 2 && shape[0] % ROWS === 0 &&
+  return format.bytes !== undefined && shape.length === 2 && shape[0] % ROWS === 0 &&
     getDevice(device).renderer.caps.hasDots === true;
 }
 
@@ -46,14 +46,45 @@ export function layoutOf({ elements }: BlockFormat): Layout {
   };
 }
 
-/** What is rounded has the gradient that it would have without. */
-const STRAIGHT = new GradientArg((g) => [g], true);
+/** Activations as multiples of a scale for each {@linkcode BLOCK} of them. */
+interface ByteRows {
+  /** Int8 `[T, n]`. */
+  readonly bytes: Tensor;
+  /** Float32 `[T, n / 32]`. */
+  readonly scale: Tensor;
+  /** The mean of the rounded numbers of each group: float32 `[T, n / group]`. */
+  readonly mean: Tensor;
+}
 
-/** `x` `[..., n]` as multiples of a scale for each 32 elements that lie between -127 and 127: float32, lazy. */
-export function inBytes(x: Tensor): Tensor {
-  const { shape } = x, blocks = x.reshape([...shape.slice(0, -1), shape[shape.length - 1] / BLOCK, BLOCK]);
+/** `x` `[T, n]`, rounded to multiples of scales that lie between -127 and 127. Lazy. */
+function inBytes(x: Tensor, group: number): ByteRows {
+  const [t, n] = x.shape, blocks = x.reshape([t, n / BLOCK, BLOCK]);
   const scale = blocks.abs().max(-1, { keepdim: true }).mul(1 / 127).contiguous();
-  const bytes = blocks.div(scale.eq(0).where(1, scale)).round().cast(dtypes.int8).contiguous();
-  const y = bytes.cast(dtypes.float32).mul(scale).reshape(shape);
-  return new Tensor(withGradient(y.uop, [x.uop], STRAIGHT));
+  const bytes = blocks.div(scale.eq(0).where(1, scale)).round().cast(dtypes.int8).reshape([t, n]).contiguous();
+  const sums = bytes.reshape([t, n / BLOCK, BLOCK / group, group]).cast(dtypes.int32).sum(-1);
+  const mean = sums.cast(dtypes.float32).mul(1 / group).mul(scale).reshape([t, n / group]).contiguous();
+  return { bytes, scale: scale.reshape([t, n / BLOCK]), mean };
+}
+
+/** The gradient of a product as if nothing was rounded, by the numbers of the weight. */
+const EXACT = new GradientArg((g, [, w]) => [() => new Tensor(g).matmul(new Tensor(w)).uop, undefined]);
+
+/**
+ * The product of `x` `[..., n]` and a weight `[m, n]` that {@linkcode multipliesBytes}: float32 `[..., m]`. Each element
+ * that is summed is a product of bytes times the scales of their blocks, and the weight's offset times the mean of the
+ * activations of its group, so that the sum over a group is one of bytes, and one offset. Lazy.
+ */
+export function productOfBytes(x: Tensor, planes: readonly Tensor[], format: BlockFormat): Tensor {
+  const n = x.shape[x.ndim - 1], [m] = planes[0].shape, rows = x.reshape([-1, n]), [t] = rows.shape;
+  const { quants, scale, offset } = format.bytes!(planes), size = quants.shape[quants.ndim - 1];
+  const group = Math.min(size, BLOCK), groups = n / group, a = inBytes(rows, group);
+  /** What is the same in groups of so many elements: `[1, m, groups, 1]`, or `[t, 1, groups, 1]`. */
+  const each = (u: Tensor, elements: number, first: number, second: number): Tensor =>
+    u.reshape([first, second, n / elements, 1]).expand([first, second, n / elements, elements / group])
+      .reshape([first, second, groups, 1]);
+  const q = quants.cast(dtypes.float32).reshape([1, m, groups, group]).mul(each(scale, size, 1, m));
+  const b = a.bytes.cast(dtypes.float32).reshape([t, 1, groups, group]).mul(each(a.scale, BLOCK, t, 1));
+  const y = b.mul(q).add(each(a.mean, group, t, 1).mul(each(offset, size, 1, m))).sum([-1, -2]);
+  const numbers = numbersOf(planes, format);
+  return new Tensor(withGradient(y.uop, [rows.uop, numbers.uop], EXACT)).reshape([...x.shape.slice(0, -1), m]);
 }

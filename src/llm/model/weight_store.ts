@@ -11,7 +11,7 @@ import { Tensor } from "../../tensor/tensor.ts";
 import { type BlockFormat, numbersOf, planesOf } from "../files/block_formats.ts";
 import type { GgufTensor } from "../files/gguf.ts";
 import { plainTensor } from "../files/llama2c.ts";
-import { inBytes, layoutOf, multipliesBytes } from "./quantized_products.ts";
+import { layoutOf, multipliesBytes, productOfBytes } from "./quantized_products.ts";
 
 /** Planes of a weight: what they are in memory, and what of it stands for each. */
 interface Planes {
@@ -34,8 +34,11 @@ function realized(planes: readonly Tensor[], device: string, format: BlockFormat
 
 /** The product of `x` `[..., n]` and planes. */
 function productOf(x: Tensor, planes: readonly Tensor[], device: string, format: BlockFormat): Tensor {
-  const w = numbersOf(planes, format);
-  return (multipliesBytes(device, format, w.shape) ? inBytes(x) : x).matmul(w.transpose(0, 1));
+  const [m, blocks] = planes[0].shape;
+  if (multipliesBytes(device, format, planes[0].ndim === 3 ? [m, blocks] : [])) {
+    return productOfBytes(x, planes, format);
+  }
+  return x.matmul(numbersOf(planes, format).transpose(0, 1));
 }
 
 /** What is learned beside a weight `[m, n]`: a product of `[m, rank]` and `[rank, n]`, `scale` times. */

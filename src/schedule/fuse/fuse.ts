@@ -9,6 +9,8 @@ import { sameArray } from "../../helpers/math.ts";
 import { cacheShare, hasLoopCache, ROW_BYTES, TILE_SHARE } from "../../renderer/renderer.ts";
 import { argOf, AxisKind, reduceOf } from "../../uop/core/args.ts";
 import { numelOf } from "../../uop/core/build_movement.ts";
+import { dtypes } from "../../dtype/dtype.ts";
+import { boundsOf } from "../../uop/algebra/bounds.ts";
 import { wantsNotes } from "../../uop/core/notes.ts";
 import { isAlu, isMovement, Ops } from "../../uop/core/ops.ts";
 import { iterationsOf } from "../../uop/core/ranges.ts";
@@ -162,6 +164,8 @@ const ELEMENTWISE: readonly Reason[] = [
   { name: "beside the inner loops", when: (c) => c.isBeside, then: "in place" },
   { name: "a row that several loops read", when: (c, f) => f.keepsRow(c), then: "keep row" },
   { name: "computed once an element", when: ({ repeats }) => repeats <= 1, then: "in place" },
+  // a sum of products of bytes is computed by words of them
+  { name: "bytes that are multiplied with bytes", when: (c, f) => f.multipliesBytes(c), then: "in place" },
   // what is read from memory and computed is read from memory computed
   {
     name: "each element many times",
@@ -200,6 +204,15 @@ const REDUCING: readonly Reason[] = [
   { name: "a row of what is kept anyway", when: ({ facts }) => facts.fullCost < STAGE_COST, then: "in place" },
   { name: "a row that its kernel keeps", when: () => true, then: "keep row" },
 ];
+
+/** Is it a whole number of 8 bits, perhaps as a float and times something? */
+function isScaledByte(u: UOp): boolean {
+  if (isMovement(u.op)) return isScaledByte(u.src[0]);
+  if (u.op === Ops.MUL && u.dtype.isFloat) return u.src.some(isScaledByte);
+  if (u.op === Ops.CAST && u.dtype === dtypes.float32) return u.src[0].dtype.isInt && isScaledByte(u.src[0]);
+  const [low, high] = u.dtype.isInt ? boundsOf(u) : [-Infinity, Infinity];
+  return low >= -128 && high <= 255;
+}
 
 /** Decides by the tables. */
 class Fuser extends ReduceReads {
@@ -247,6 +260,18 @@ class Fuser extends ReduceReads {
     if (u.op !== Ops.CAST || !u.dtype.isFloat || !this.capsOf(kernel).hasGrid) return false;
     const from = u.src[0].dtype;
     return from.isFloat && from.itemsize > 1 && from.itemsize < u.dtype.itemsize;
+  }
+
+  /** Is it bytes and a scale, on a device that multiplies bytes four at a time, and multiplied with others of that kind? */
+  multipliesBytes({ u, list }: Case): boolean {
+    if (!isScaledByte(u) || list.some(({ kernel }) => this.capsOf(kernel).hasDots !== true)) return false;
+    const { readers } = this.around;
+    const isWay = (r: UOp): boolean =>
+      isMovement(r.op) || r.op === Ops.CAST || (isAlu(r.op) && r.dtype.isInt) ||
+      (r.op === Ops.MUL && !r.src.every(isScaledByte));
+    const isProduct = (x: UOp): boolean =>
+      (readers.get(x) ?? []).some((r) => isWay(r) ? isProduct(r) : r.op === Ops.MUL && r.dtype === dtypes.float32);
+    return isProduct(u);
   }
 
   /** Is it a product of a kernel on a grid that computes another one, or is one? */
@@ -318,12 +343,15 @@ class Fuser extends ReduceReads {
   marginalCost(u: UOp, list: readonly Context[]): number {
     const kernels = list.map((c) => c.kernel), most = this.of(u).reduces ? Infinity : this.of(u).cost;
     if (new Set(kernels).size < list.length) return most; // read at other indices by one kernel
-    this.surroundings ??= {
+    return workAgain(u, kernels, this.around, KEEP_COST) ?? most;
+  }
+
+  private get around(): Surroundings {
+    return this.surroundings ??= {
       readers: readersIn(this.order),
       isStored: (v) => isLeaf(v) || this.realized.has(v),
       isIn: (v, k) => this.realized.has(v) ? v === k : this.of(v).contexts.some((c) => c.kernel === k),
     };
-    return workAgain(u, kernels, this.surroundings, KEEP_COST) ?? most;
   }
 
   /** Keeps rows of `u`: the context in which they are computed. */

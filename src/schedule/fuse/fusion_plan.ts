@@ -88,7 +88,7 @@ export function outputRanges(
 }
 
 /** What the fuser asks of the device of a kernel. */
-export type FusionCaps = Pick<Capabilities, "l2" | "hasGrid" | "grid" | "vectorLanes">;
+export type FusionCaps = Pick<Capabilities, "l2" | "hasGrid" | "grid" | "vectorLanes" | "hasDots">;
 
 /** Nodes to be computed in place, whatever it costs elsewhere, and nodes that get buffers. */
 export interface ChainPlan {
