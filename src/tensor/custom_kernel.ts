@@ -15,7 +15,7 @@ import { reshape } from "../uop/core/build_movement.ts";
 import { CustomArg } from "../uop/core/custom_arg.ts";
 import { Ops } from "../uop/core/ops.ts";
 import { param, sink, UOp, uop } from "../uop/core/uop.ts";
-import { noteWrite } from "../uop/graph/writes.ts";
+import { isMemory, noteWrite } from "../uop/graph/writes.ts";
 import type { CallTensor } from "./gradients/call.ts";
 import { TensorBase } from "./handle/base.ts";
 import { checkSameDevice, cutHere, materializeShape } from "./handle/broadcast.ts";
@@ -36,12 +36,6 @@ export interface CustomKernelOptions<T> {
 function below(u: UOp): UOp {
   while (u.op === Ops.RESHAPE) u = u.src[0];
   return u;
-}
-
-/** Whether a node is memory that can be written as a whole. */
-function isMemory(u: UOp): boolean {
-  return u.op === Ops.BUFFER || u.op === Ops.AFTER || u.op === Ops.COPY ||
-    (u.op === Ops.CONTIGUOUS && u.arg !== undefined);
 }
 
 /** The families that it is written in. */

@@ -14,6 +14,7 @@ import { sizeOf } from "../../uop/core/ranges.ts";
 import { constant, index, param, range, sink, store, toposort, type UOp, uop, variable } from "../../uop/core/uop.ts";
 import { flatIndex } from "../../uop/graph/movement_index.ts";
 import { baseOf, rebuild } from "../../uop/rewrite/walk.ts";
+import { isLeaf } from "./program_order.ts";
 
 /** The phases of a kernel. */
 export interface PhaseKernels {
@@ -57,11 +58,6 @@ export function phaseKernels(ast: UOp): PhaseKernels {
     block,
     chosen,
   };
-}
-
-/** Ops that stand at the top of a program, before all loops. */
-function isLeaf(op: Ops): boolean {
-  return op === Ops.PARAM || op === Ops.CONST || op === Ops.VARIABLE || op === Ops.LOCAL;
 }
 
 /** The lists of the programs of all phases as one. */

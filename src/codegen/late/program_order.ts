@@ -36,8 +36,8 @@ class Block {
   constructor(readonly range: UOp | undefined, readonly parent: Block | undefined, readonly item: number) {}
 }
 
-/** Whether it stands at the top, before all loops. */
-function isLeaf(op: Ops): boolean {
+/** Whether a node of this op stands at the top of a program, before all loops. */
+export function isLeaf(op: Ops): boolean {
   return op === Ops.PARAM || op === Ops.CONST || op === Ops.VARIABLE || op === Ops.LOCAL;
 }
 

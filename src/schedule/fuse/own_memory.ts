@@ -11,12 +11,13 @@ import { shapeOf } from "../../uop/core/shape.ts";
 import { toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { wholesOf } from "../../uop/graph/resolve.ts";
 import { stripReshape } from "./fusion_plan.ts";
+import { isMemory } from "../../uop/graph/writes.ts";
 
 /** The argument of a CONTIGUOUS that makes memory of its own of other memory: it may share that until either is written. */
 export const OWN: string = "own";
 
-/** Whether a node is memory, or will be, that an AFTER may write. */
-function isMemory(u: UOp): boolean {
+/** Whether a node is memory, or will be where an AFTER writes it. */
+function mayBeMemory(u: UOp): boolean {
   return u.op === Ops.BUFFER || u.op === Ops.AFTER || u.op === Ops.CONTIGUOUS || u.op === Ops.COPY;
 }
 
@@ -54,7 +55,7 @@ export function keep(roots: readonly UOp[], kept: ReadonlySet<UOp>): UOp[] {
     values.set(u, kept.has(u) && u.op !== Ops.STORE ? contiguous(made) : made);
   }
   // what becomes a version of a buffer is that one, and not its copy
-  return roots.map((r) => isMemory(stripReshape(r)) ? targetOf(r) : valueOf(r));
+  return roots.map((r) => mayBeMemory(stripReshape(r)) ? targetOf(r) : valueOf(r));
 }
 
 /**
@@ -67,20 +68,14 @@ export function ownValues(order: readonly UOp[], rootAt: readonly number[], now:
   for (const i of rootAt) {
     let base = stripReshape(now[i]);
     while (isView(base.op) && base.op !== Ops.BITCAST) base = base.src[0];
-    if (!isNamed(base)) continue;
+    if (!isMemory(base)) continue;
     let u = order[i];
     while (isView(u.op)) u = u.src[0];
-    if (isNamed(u)) continue;
+    if (isMemory(u)) continue;
     const path = wholesOf(order[i]).map((u) => order.lastIndexOf(u, i)), value = now[path[0]];
     const own = uop(Ops.CONTIGUOUS, value.dtype, [value], OWN);
     made ??= now.slice();
     for (const at of path) made[at] = reshape(own, shapeOf(now[at]));
   }
   return made ?? now;
-}
-
-/** Whether a node is memory that has an identity. */
-function isNamed(u: UOp): boolean {
-  return u.op === Ops.BUFFER || u.op === Ops.AFTER || u.op === Ops.COPY ||
-    (u.op === Ops.CONTIGUOUS && u.arg !== undefined);
 }

@@ -28,7 +28,7 @@ import { note } from "../../uop/rewrite/record.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { wantsNotes } from "../../uop/core/notes.ts";
 import { factsOf, loadsOf, renumber, Slots, slotWritten } from "../kernels/slots.ts";
-import { entryOfKey, type Node, type VersionKey } from "./kernel_graph.ts";
+import { entryOfKey, type Node, type VersionKey, weightOf } from "./kernel_graph.ts";
 import type { EntryInfo } from "./template.ts";
 
 /** Terms of a sum in a phase, at most: a thread adds them up. */
@@ -170,11 +170,6 @@ function hasLittleWork(store: UOp): boolean {
     const isFactor = (x: UOp): boolean => mayHave(x, Ops.LOAD) && own.some((r) => dependsOn(x, r));
     return terms < PRODUCT_TERMS || !(u.src[0].op === Ops.MUL && u.src[0].src.every(isFactor));
   });
-}
-
-/** The weight of stores together. */
-function weightOf(stores: readonly UOp[]): number {
-  return stores.reduce((n, s) => n + factsOf(s).weight, 0);
 }
 
 /** Does `load`, of a buffer with `size` elements, read only the row of it that the first `leads` loops of `form` choose? */

@@ -218,7 +218,7 @@ class MergeGraph {
 const MOST_WEIGHT = 1 << 13, MOST_CHAINED = 1 << 11;
 
 /** Weight of stores, each by itself. */
-function weightOf(stores: readonly UOp[]): number {
+export function weightOf(stores: readonly UOp[]): number {
   return stores.reduce((n, s) => n + factsOf(s).weight, 0);
 }
 

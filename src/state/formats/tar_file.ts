@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { textOf } from "../../device/foreign.ts";
 import { checkMemberName, MAX_UNPACKED, unpack } from "./inflate.ts";
 import { memorySource, type Source } from "../source.ts";
 import type { ArchiveOptions } from "./zip_file.ts";
@@ -15,11 +16,6 @@ export interface TarMember {
   readonly name: string;
   readonly start: number;
   readonly size: number;
-}
-
-function textOf(bytes: Uint8Array): string {
-  const end = bytes.indexOf(0);
-  return new TextDecoder().decode(end < 0 ? bytes : bytes.subarray(0, end));
 }
 
 /** A number in a header: octal digits, or GNU's binary form; undefined where it is none. */

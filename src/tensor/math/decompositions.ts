@@ -21,7 +21,7 @@ import { nativeSvd } from "../handle/native_svd.ts";
 import type { GatherTensor } from "../index/gather.ts";
 import type { IndexingTensor } from "../index/indexing.ts";
 import type { SortTensor } from "../index/sort.ts";
-import { conjugateNode, directionNode, squaredMagnitude } from "../nodes/complex_nodes.ts";
+import { directionNode, squaredMagnitude } from "../nodes/complex_nodes.ts";
 import { iotaAlong } from "../nodes/movement_nodes.ts";
 import { detachNode, floatConst } from "../nodes/numeric.ts";
 import { hostValues } from "../nodes/select.ts";
@@ -31,6 +31,7 @@ import type { LinalgTensor } from "./linalg.ts";
 import { MatrixGradients } from "./matrix_gradients.ts";
 import { isDiagonal } from "./matrix_nodes.ts";
 import { type Decomposed, differentiable } from "./svd_gradient.ts";
+import { conjugateNode } from "../../uop/graph/complex.ts";
 
 /** Options of {@linkcode DecompositionTensor.svd}, which may also be the boolean alone. */
 export interface SvdOptions {

@@ -18,7 +18,7 @@ import { type Axes, resolveAxes, resolveAxis } from "../handle/axes.ts";
 import { checkTensor, internals, type Operand, TensorBase } from "../handle/base.ts";
 import type { ScanTensor } from "../index/scan.ts";
 import type { StatisticsTensor } from "../index/statistics.ts";
-import { conjugateNode, magnitudeNode } from "../nodes/complex_nodes.ts";
+import { magnitudeNode } from "../nodes/complex_nodes.ts";
 import { absNode, floatConst } from "../nodes/numeric.ts";
 import { powNode } from "../nodes/power.ts";
 import { minAlong, reduceNode } from "../nodes/reduce_nodes.ts";
@@ -26,6 +26,7 @@ import { castNode } from "../nodes/scalars.ts";
 import { hostValues } from "../nodes/select.ts";
 import type { ReduceOptions, SumOptions } from "../ops/reduce.ts";
 import type { DecompositionTensor } from "./decompositions.ts";
+import { conjugateNode } from "../../uop/graph/complex.ts";
 
 /** Which norm: of order p, "fro" (2), or of matrices "nuc", the sum of the singular values. */
 export type NormOrder = number | "fro" | "nuc";

@@ -95,12 +95,6 @@ export function angleNode(z: UOp): UOp {
   return withGradient(atan2Node(b, a), [a, b], ANGLE);
 }
 
-/** The conjugate. */
-export function conjugateNode(z: UOp): UOp {
-  const [a, b] = partsOf(z);
-  return fromParts([a, negative(b)]);
-}
-
 /** z / |z|, and 0 at 0. */
 export function directionNode(z: UOp): UOp {
   const h = magnitudeNode(z), [a, b] = partsOf(z), zero = floatConst(0, h.dtype), isZero = h.eq(zero);

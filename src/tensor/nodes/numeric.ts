@@ -160,8 +160,8 @@ function unless(condition: UOp, x: UOp, value: number): UOp {
   return condition.where(floatConst(value, x.dtype), x);
 }
 
-/** value / x. */
-function divideInto(value: number, x: UOp): UOp {
+/** A number over x. */
+export function over(value: number, x: UOp): UOp {
   return floatConst(value, x.dtype).fdiv(x);
 }
 
@@ -243,7 +243,7 @@ function halfComplement(unused: UOp, a: UOp): UOp {
 const ARC = slope((x, s) => x.mul(s).mul(s).mul(s));
 /** 1 / sqrt(1 - x^2), by factors: near 1 the difference of squares has no digits. */
 function arcSlope(x: UOp): UOp {
-  return withGradient(divideInto(1, shift(scale(x, -1), 1).mul(shift(x, 1)).sqrt()), [x], ARC);
+  return withGradient(over(1, shift(scale(x, -1), 1).mul(shift(x, 1)).sqrt()), [x], ARC);
 }
 const ASIN_SLOPE = slope(arcSlope), ACOS_SLOPE = slope((x) => scale(arcSlope(x), -1));
 
@@ -275,7 +275,7 @@ export function acosNode(x: UOp): UOp {
 export function atanNode(x: UOp): UOp {
   const s = signOf(x), a = x.mul(s);
   const big = gt(a, 1);
-  const t = big.where(divideInto(1, pick(big, a, 1)), a);
+  const t = big.where(over(1, pick(big, a, 1)), a);
   const mid = gt(t, Math.SQRT2 - 1);
   const u = mid.where(shift(t, -1).fdiv(shift(t, 1)), t);
   const core = oddProduct(ATAN, u);
@@ -290,7 +290,7 @@ export function sinhNode(x: UOp): UOp {
   const s = signOf(x), a = x.mul(s);
   const small = lt(a, 1);
   const e = expNode(scale(a, 0.5)); // half the exponent: the result may be finite where e^a is not
-  const far = scale(e, 0.5).mul(e).add(divideInto(-0.5, e).fdiv(e));
+  const far = scale(e, 0.5).mul(e).add(over(-0.5, e).fdiv(e));
   return withGradient(small.where(oddPoly(SINH, pick(small, x, 0)), far.mul(s)), [x], SINH_SLOPE);
 }
 
@@ -299,7 +299,7 @@ const COSH_SLOPE = slope((x) => sinhNode(x));
 /** Hyperbolic cosine. */
 export function coshNode(x: UOp): UOp {
   const e = expNode(scale(x.mul(signOf(x)), 0.5));
-  return withGradient(scale(e, 0.5).mul(e).add(divideInto(0.5, e).fdiv(e)), [x], COSH_SLOPE);
+  return withGradient(scale(e, 0.5).mul(e).add(over(0.5, e).fdiv(e)), [x], COSH_SLOPE);
 }
 
 /** Hyperbolic tangent: 1 - 2 / (e^2a + 1) away from zero. */
@@ -308,12 +308,12 @@ export function tanhNode(x: UOp): UOp {
   const small = lt(a, 0.625);
   // Beyond 20 the result is 1 in every float dtype; the exponential must not overflow in the gradient.
   const e = expNode(scale(unless(gt(a, 20), a, 20), 2));
-  const far = shift(divideInto(-2, shift(e, 1)), 1).mul(s);
+  const far = shift(over(-2, shift(e, 1)), 1).mul(s);
   return small.where(oddProduct(TANH, pick(small, x, 0)), far);
 }
 
 /** d asinh x = 1 / sqrt(x^2 + 1) */
-const ASINH_SLOPE = slope((x) => divideInto(1, shift(x.mul(x), 1).sqrt()));
+const ASINH_SLOPE = slope((x) => over(1, shift(x.mul(x), 1).sqrt()));
 
 /** Inverse hyperbolic sine: log1p(a + a^2 / (1 + sqrt(a^2 + 1))). */
 export function asinhNode(x: UOp): UOp {
@@ -330,7 +330,7 @@ const ACOSH_SECOND = slope((x, s) => scale(x.mul(s).mul(s).mul(s), -1));
 /** d acosh x = 1 / sqrt(x^2 - 1), by factors: near 1 the difference of squares has no digits, and far out no square. */
 const ACOSH_SLOPE = slope((x) => {
   const a = x.mul(signOf(x));
-  return withGradient(divideInto(1, shift(a, -1).sqrt().mul(shift(a, 1).sqrt())), [x], ACOSH_SECOND);
+  return withGradient(over(1, shift(a, -1).sqrt().mul(shift(a, 1).sqrt())), [x], ACOSH_SECOND);
 });
 
 /** Inverse hyperbolic cosine: log1p(t + sqrt(t (t + 2))) with t = x - 1; NaN below 1. */
@@ -344,9 +344,7 @@ export function acoshNode(x: UOp): UOp {
 /** d s = 2 x s^2 dx for s = 1 / (1 - x^2). */
 const ATANH_SECOND = slope((x, s) => scale(x, 2).mul(s).mul(s));
 /** d atanh x = 1 / (1 - x^2) = 1 / ((1 - x) (1 + x)) */
-const ATANH_SLOPE = slope((x) =>
-  withGradient(divideInto(1, shift(scale(x, -1), 1).mul(shift(x, 1))), [x], ATANH_SECOND)
-);
+const ATANH_SLOPE = slope((x) => withGradient(over(1, shift(scale(x, -1), 1).mul(shift(x, 1))), [x], ATANH_SECOND));
 
 /** Inverse hyperbolic tangent: log1p(2a / (1 - a)) / 2. */
 export function atanhNode(x: UOp): UOp {
@@ -399,7 +397,7 @@ export function geluNode(x: UOp): UOp {
 export function sigmoidNode(x: UOp): UOp {
   const negative = lt(x, 0);
   const e = expNode(x.mul(negative.where(floatConst(1, x.dtype), floatConst(-1, x.dtype))));
-  const r = divideInto(1, shift(e, 1));
+  const r = over(1, shift(e, 1));
   return negative.where(e.mul(r), r);
 }
 

@@ -19,15 +19,11 @@ import {
   log1pNode,
   logNode,
   lt,
+  over,
   scale,
   shift,
   signOf,
 } from "./numeric.ts";
-
-/** A number over x. */
-export function over(value: number, x: UOp): UOp {
-  return floatConst(value, x.dtype).fdiv(x);
-}
 
 /** A number where a condition holds, else x. */
 export function select(condition: UOp, value: number, x: UOp): UOp {

@@ -19,13 +19,14 @@ import {
   horner,
   logNode,
   lt,
+  over,
   poly,
   roundNode,
   scale,
   shift,
   signOf,
 } from "../nodes/numeric.ts";
-import { erfcValue, over, select } from "../nodes/special_nodes.ts";
+import { erfcValue, select } from "../nodes/special_nodes.ts";
 
 /** lgamma(x) / ((x - 1) (x - 2)) in x - 3/2, 1 <= x <= 2. */
 const LGAMMA = coefficients(

@@ -203,12 +203,12 @@ function ofComplex(formula: GradientArg, isComplex: readonly boolean[]): Gradien
   let rule = known.get(key);
   if (rule === undefined) {
     const back = (u: UOp, i: number, x: UOp): UOp => {
-      const [re, im] = partsOf(conjugate(u)), whole = (p: UOp): UOp => broadcastTo(p, shapeOf(x).slice(0, -1));
+      const [re, im] = partsOf(conjugateNode(u)), whole = (p: UOp): UOp => broadcastTo(p, shapeOf(x).slice(0, -1));
       return isComplex[i] ? bare(fromParts([whole(re), whole(im)])) : re;
     };
     rule = new GradientArg((g, inputs, value) => {
       const given = formula.gradients(
-        conjugate(fromPairs(g)),
+        conjugateNode(fromPairs(g)),
         inputs.map((x, i) => isComplex[i] ? fromPairs(x) : x),
         fromPairs(value),
       );
@@ -219,7 +219,8 @@ function ofComplex(formula: GradientArg, isComplex: readonly boolean[]): Gradien
   return rule;
 }
 
-function conjugate(z: UOp): UOp {
+/** The conjugate of a complex node. */
+export function conjugateNode(z: UOp): UOp {
   const [a, b] = partsOf(z);
   return fromParts([a, negative(b)]);
 }

@@ -11,9 +11,9 @@ import { heads as parted, merged, rotated, shared } from "../attention_ops.ts";
 import { convolve } from "../window_ops.ts";
 
 /** A row; the attributes that it heeds are words. */
-const ms = (name: string, heeds: string, run: OpRow["run"], host: OpRow["host"] = []): OpRow => (
-  { ...op(name, run, host, 1, "com.microsoft"), heeds: heeds.split(" ") }
-);
+export function ms(name: string, heeds: string, run: OpRow["run"], host: OpRow["host"] = []): OpRow {
+  return { ...op(name, run, host, 1, "com.microsoft"), heeds: heeds.split(" ") };
+}
 
 /** Layer or root-mean-square normalization over the last axis. */
 function normalized(x: Tensor, scale: Tensor, bias: Tensor | undefined, epsilon: number, simple: boolean): Tensor {

@@ -6,13 +6,13 @@
  */
 import { dtypes } from "../../../dtype/dtype.ts";
 import { Tensor } from "../../../tensor/tensor.ts";
-import { type Call, op, type OpRow, type Result } from "../../values/node_call.ts";
+import type { Call, OpRow, Result } from "../../values/node_call.ts";
 import { valueOf } from "../../values/value.ts";
 import { elementType, FLOAT, INT32, INT4, UINT4 } from "../../wire/element_types.ts";
 import { centered, dequantizeLinear, productByRange, quantized, quantizeLinear, scaleOf } from "../quant_ops.ts";
 import { lstmBy } from "../recurrent_ops.ts";
 import { averages } from "../window_ops.ts";
-import { attendPacked, embedded } from "./microsoft_ops.ts";
+import { attendPacked, embedded, ms } from "./microsoft_ops.ts";
 
 /** The real numbers that integers with a scale and zero point are. */
 function real(c: Call, x: number, scale: number, zero: number): Tensor {
@@ -139,10 +139,6 @@ function matmulNBits(c: Call): Result {
   return c.like(c.has(5) ? y.add(c.x(5).float()) : y);
 }
 
-/** A row; the attributes that it heeds are words. */
-const ms = (name: string, heeds: string, run: OpRow["run"], host: OpRow["host"] = []): OpRow => (
-  { ...op(name, run, host, 1, "com.microsoft"), heeds: heeds.split(" ") }
-);
 /** The rows of this family. */
 export const MICROSOFT_QUANTIZED: readonly OpRow[] = [
   ms("QuantizeLinear", "axis", quantizeLinear),
