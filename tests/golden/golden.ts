@@ -5,6 +5,7 @@
 import { type DType, toDType } from "../../src/dtype/dtype.ts";
 import { Device, Tensor } from "../../mod.ts";
 import { roundTo } from "../reference.ts";
+import { ramp } from "../support/tensors.ts";
 import { INT32_INDICES, type Program, programOf } from "./golden_cases.ts";
 import { VIEWS } from "./golden_families.ts";
 import { difference, epsilonOf, type ToleranceClass, toleranceOf } from "../tolerance.ts";
@@ -62,12 +63,6 @@ function load([name, shape, values]: Input, device: string): Tensor {
   const dtype = toDType(name), n = shape.reduce((a, b) => a * b, 1);
   const list = "seed" in values ? drawn(n, values, dtype) : values;
   return new Tensor(list.map((v) => numberOf(v, dtype)), { dtype, device }).reshape(shape);
-}
-
-/** Weights of the outputs in the loss whose gradients are stored, as in generate.py. */
-function ramp(t: Tensor): Tensor {
-  const weights = Array.from({ length: t.numel() }, (_, i) => (((7 * i) % 11) - 5) / 4);
-  return new Tensor(weights, { dtype: t.dtype, device: t.device }).reshape(t.shape);
 }
 
 /** A case on a device; nothing has run. `inside` hears when its program begins and ends. */

@@ -3,9 +3,9 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { ArgumentError, Device, nn, Tensor } from "../../mod.ts";
 import { scheduleNodes } from "../../src/schedule/schedule.ts";
 import type { NestedValues } from "../../src/tensor/nodes/host.ts";
+import { realFloats as real } from "../support/tensors.ts";
 
 await Device.open(Device.default);
-const real = (x: number[] | number[][]): Tensor => new Tensor(x, { dtype: "float32" }).realize();
 const grid = () => real([[1, 2, 3], [4, 5, 6]]);
 
 Deno.test("in place: a value that was realized or read is one, also where it is what was in memory", async () => {

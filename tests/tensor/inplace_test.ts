@@ -3,6 +3,7 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { Device, StaleReadError, Tensor, Variable } from "../../mod.ts";
 import { internals } from "../../src/tensor/handle/base.ts";
 import type { NestedValues } from "../../src/tensor/nodes/host.ts";
+import { realFloats as real } from "../support/tensors.ts";
 import { onDevice } from "../support/on_device.ts";
 
 const devices: string[] = [];
@@ -15,7 +16,6 @@ for (const name of ["JS", "WASM", "CLANG", "WEBGPU"]) {
   }
 }
 
-const real = (x: number[] | number[][]): Tensor => new Tensor(x, { dtype: "float32" }).realize();
 const four = () => real([1, 2, 3, 4]);
 const grid = () => real([[1, 2, 3], [4, 5, 6]]);
 const variable = () => new Variable("p", 0, 2).bind(1);

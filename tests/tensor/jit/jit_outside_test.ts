@@ -3,13 +3,9 @@ import { deepStrictEqual as assertEquals, strictEqual, throws } from "node:asser
 import { devicesHere } from "../../fixtures/devices.ts";
 import { Device, DisposedError, jit, nn, Tensor } from "../../../mod.ts";
 import { onDevice } from "../../support/on_device.ts";
+import { realFloats as made } from "../../support/tensors.ts";
 
 Device.default = "WASM";
-
-/** A realized tensor of its own memory. */
-function made(values: number[] | number[][], requiresGrad = false): Tensor {
-  return new Tensor(values, { dtype: "float32", requiresGrad }).realize();
-}
 
 Deno.test("jit: what is closed over is read where it is, and moves on", async () => {
   const w = made([1]), total = made([0]);

@@ -12,13 +12,9 @@ import {
   Tensor,
   Variable,
 } from "../../../mod.ts";
+import { realFloats as made } from "../../support/tensors.ts";
 
 Device.default = "WASM";
-
-/** A realized tensor of its own memory. */
-function made(values: number[] | number[][], requiresGrad = false): Tensor {
-  return new Tensor(values, { dtype: "float32", requiresGrad }).realize();
-}
 
 function fails(action: () => unknown, text: RegExp): void {
   throws(action, (error: unknown) => {
