@@ -32,7 +32,7 @@ export const SUITES: Readonly<Record<string, readonly string[]>> = {
   tensor_index: ["tests/tensor/index/"],
   tensor_math: ["tests/tensor/math/"],
   tensor_ops: ["tests/tensor/ops/"],
-  tensor_jit: ["tests/tensor/jit/", "tests/tensor/transforms/"],
+  tensor_jit: ["tests/tensor/jit/", "tests/tensor/symbolic/", "tests/tensor/transforms/"],
   tensor_handle: ["tests/tensor/gradients/", "tests/tensor/handle/", "tests/tensor/nodes/"],
   nn: ["tests/nn/", "tests/state/"],
   schedule: ["tests/schedule/"],

@@ -24,7 +24,7 @@ const COMPARED: readonly string[] = [
   "fixtures/opdb/opdb_rows.ts",
   "fixtures/opdb/opdb_rows_families.ts",
   "fixtures/opdb/opdb_rows_more.ts",
-  "system/newer_ops_test.ts",
+  "programs/newer_ops_test.ts",
 ];
 
 const x = (): Tensor => new Tensor([[6, 3, -2], [5, 8, 1]]).clone().realize();
@@ -61,7 +61,7 @@ const SAME: Readonly<Record<string, readonly [ours: () => Tensor, other: () => T
 const REASONS: readonly (readonly [names: string, reason: string])[] = [
   ["alu ufix kernelize Tensor.kernelize asParam customKernel", "it gives a graph, a kernel, or what a kernel takes"],
   ["dataSync tolistSync itemSync dispose toString", "it gives no tensor; all comparisons read by one of them"],
-  ["nbytes elementSize isFloatingPoint allclose", "it gives a number or a boolean"],
+  ["numel nbytes elementSize isFloatingPoint allclose", "it gives a number or a boolean"],
   [
     "bernoulli gumbelSoftmax multinomial threefry dropout2d randLike randnLike Tensor.rand Tensor.randn Tensor.randint Tensor.normal Tensor.uniform " +
     "Tensor.scaledUniform Tensor.glorotUniform Tensor.kaimingUniform Tensor.kaimingNormal Tensor.randperm Tensor.randomBits",

@@ -69,7 +69,12 @@ async function cover(): Promise<Map<string, Covered>> {
 /** Where the recorder listens: the rest of the suite is about other things, or repeats these on more devices. */
 const RECORDED = [
   ...["tensor", "nn", "state", "dtype", "helpers", "engine", "gradient_test.ts", "errors_test.ts"],
-  ...["schedule/schedule_test.ts", "device/device_test.ts", "system/user_programs_test.ts", "system/processes_test.ts"],
+  ...[
+    "schedule/schedule_test.ts",
+    "device/device_test.ts",
+    "programs/user_programs_test.ts",
+    "system/processes_test.ts",
+  ],
 ];
 
 /** A test, by file and name. */

@@ -1,8 +1,8 @@
 /** Variables as operands and indices: right values, one compilation for all of them, errors that name bounds and value. */
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import { ArgumentError, context, Tensor, Variable } from "../../mod.ts";
-import { devicesHere } from "../fixtures/devices.ts";
-import { compileStats } from "../../src/engine/compile_cache.ts";
+import { ArgumentError, context, Tensor, Variable } from "../../../mod.ts";
+import { devicesHere } from "../../fixtures/devices.ts";
+import { compileStats } from "../../../src/engine/compile_cache.ts";
 
 for (const device of await devicesHere()) {
   Deno.test(`variable ${device}: an operand and an index, compiled once`, async () => {

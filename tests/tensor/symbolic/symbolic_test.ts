@@ -1,12 +1,23 @@
 /** Sizes that are variables: every value gives what the number would, and one compilation serves all. */
 import { deepStrictEqual as assertEquals, match, ok, strictEqual, throws } from "node:assert/strict";
-import { ArgumentError, context, dtypes, grad, IndexError, jit, nn, ShapeError, Tensor, Variable } from "../../mod.ts";
-import { compileStats } from "../../src/engine/compile_cache.ts";
-import { devicesHere } from "../fixtures/devices.ts";
-import { evaluate } from "../reference.ts";
-import { registerSim } from "../fixtures/sim.ts";
-import { difference, toleranceOf } from "../tolerance.ts";
-import { onDevice } from "../support/on_device.ts";
+import {
+  ArgumentError,
+  context,
+  dtypes,
+  grad,
+  IndexError,
+  jit,
+  nn,
+  ShapeError,
+  Tensor,
+  Variable,
+} from "../../../mod.ts";
+import { compileStats } from "../../../src/engine/compile_cache.ts";
+import { devicesHere } from "../../fixtures/devices.ts";
+import { evaluate } from "../../reference.ts";
+import { registerSim } from "../../fixtures/sim.ts";
+import { difference, toleranceOf } from "../../tolerance.ts";
+import { onDevice } from "../../support/on_device.ts";
 
 type Size = number | Tensor;
 const MAX = 24;

@@ -2,13 +2,13 @@
  * Axes, positions and memory beyond what 32 bits count: on every device where nothing is stored, and stored on CLANG.
  */
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { toProgram } from "../../src/codegen/to_program.ts";
-import { Ops } from "../../src/uop/core/ops.ts";
-import { scheduleNodes } from "../../src/schedule/schedule.ts";
-import { context, Device, OutOfMemoryError, ShapeError, Tensor } from "../../mod.ts";
-import { openDevices } from "../fuzz/programs.ts";
-import { fuzzSizes } from "../fuzz/sizes.ts";
-import { onDevice } from "../support/on_device.ts";
+import { toProgram } from "../../../src/codegen/to_program.ts";
+import { Ops } from "../../../src/uop/core/ops.ts";
+import { scheduleNodes } from "../../../src/schedule/schedule.ts";
+import { context, Device, OutOfMemoryError, ShapeError, Tensor } from "../../../mod.ts";
+import { openDevices } from "../../fuzz/programs.ts";
+import { fuzzSizes } from "../../fuzz/sizes.ts";
+import { onDevice } from "../../support/on_device.ts";
 
 const devices = await openDevices();
 /** A tensor of positions. */

@@ -1,10 +1,10 @@
 /** Operations along axes whose size is a variable: at each value what the number gives, eagerly, in one capture, backwards. */
 import { deepStrictEqual as assertEquals, match, ok, strictEqual, throws } from "node:assert/strict";
-import { ArgumentError, grad, IndexError, jit, nn, ShapeError, Tensor, Variable } from "../../mod.ts";
-import { compileStats } from "../../src/engine/compile_cache.ts";
-import { devicesHere } from "../fixtures/devices.ts";
-import { difference, toleranceOf } from "../tolerance.ts";
-import { onDevice } from "../support/on_device.ts";
+import { ArgumentError, grad, IndexError, jit, nn, ShapeError, Tensor, Variable } from "../../../mod.ts";
+import { compileStats } from "../../../src/engine/compile_cache.ts";
+import { devicesHere } from "../../fixtures/devices.ts";
+import { difference, toleranceOf } from "../../tolerance.ts";
+import { onDevice } from "../../support/on_device.ts";
 
 type Size = number | Tensor;
 const MAX = 80, VALUES = [5, 3, 33, MAX], n = new Variable("n", 3, MAX);
