@@ -14,6 +14,7 @@ import { AxisKind } from "../uop/core/args.ts";
 import { opCarrier, reduce } from "../uop/core/carrier.ts";
 import { Ops } from "../uop/core/ops.ts";
 import { index, load, param, range, sink, store, type UOp } from "../uop/core/uop.ts";
+import { unwatched } from "../uop/rewrite/record.ts";
 import { runTimed } from "./timing.ts";
 
 /** The best rates that were reached. */
@@ -87,7 +88,7 @@ function measure(device: Device): Roofline | undefined {
 export function rooflineOf(device: Device): Roofline | undefined {
   if (!known.has(device.name)) {
     known.set(device.name, undefined); // what is printed meanwhile has no share
-    known.set(device.name, measure(device));
+    known.set(device.name, unwatched(() => measure(device)));
   }
   return known.get(device.name);
 }

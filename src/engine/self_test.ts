@@ -13,6 +13,7 @@ import { AxisKind } from "../uop/core/args.ts";
 import { opCarrier, reduce } from "../uop/core/carrier.ts";
 import { Ops } from "../uop/core/ops.ts";
 import { index, load, param, range, sink, store, type UOp } from "../uop/core/uop.ts";
+import { unwatched } from "../uop/rewrite/record.ts";
 
 const N = 16;
 
@@ -117,7 +118,7 @@ class Running {
 /** Runs the test on a device that reads synchronously; what it gets wrong, as an error. */
 export function selfTest(device: Device): DeviceError | undefined {
   if (device.allocator.copyOut === undefined || /^NULL\b/.test(device.name) || device.name === "DISK") return undefined;
-  const test = new Running(device);
+  const test = unwatched(() => new Running(device));
   try {
     return test.check(test.outs.map((out) => out.copyOut(new Uint8Array(out.nbytes))));
   } finally {
@@ -128,7 +129,7 @@ export function selfTest(device: Device): DeviceError | undefined {
 /** As {@linkcode selfTest}, on a device that reads only asynchronously. */
 export async function selfTestAsync(device: Device): Promise<DeviceError | undefined> {
   if (device.allocator.copyOut !== undefined) return undefined;
-  const test = new Running(device);
+  const test = unwatched(() => new Running(device));
   try {
     return test.check(await Promise.all(test.outs.map((out) => out.copyOutAsync(new Uint8Array(out.nbytes)))));
   } finally {

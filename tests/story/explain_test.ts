@@ -57,6 +57,10 @@ const int = (list: number[], dtype: "int8" | "uint8" | "int16" | "int32" | "uint
 /** What is run, and how far its script may be from it: 0 for what is exact. */
 const PROGRAMS: Readonly<Record<string, readonly [() => unknown, number]>> = {
   "int32 wraps": [() => int([5, -7, 2147483647, 3], "int32").mul(3).add(int([1, 2, 3, -4], "int32")).bitwiseXor(5), 0],
+  "bytes as another kind of number": [() => {
+    const t = values(4).add(1).contiguous(), b = t.bitcast("int64");
+    return [t, b, b.add(int([1, 2], "int32"))];
+  }, 0],
   "int32 divides": [
     () => [int([7, -7, 7, -7], "int32").floorDiv(int([2, 2, -2, 3], "int32")), int([7, -7], "int32").mod(3)],
     0,
@@ -269,6 +273,20 @@ Deno.test("explain: the numbers behind one element, largest terms first", () => 
   assert(String(whole).split("\n").length < 30);
   assertThrows(() => e.at([2], { of: "scores" }), RangeError, "[2] is none of scores, of shape [2]");
   assertThrows(() => e.at([0], { of: "nothing" }), Error, "the script has no array nothing");
+});
+
+Deno.test("explain: an element that is made of another one's bytes", () => {
+  const x = new Tensor([1.5, 2.5, 3.5, 4.5]).realize();
+  const e = explain(() => {
+    const t = x.add(1).contiguous();
+    return { t, whole: t.bitcast("int64").add(1) };
+  }, { names: { x } });
+  const [, whole] = e.toJSON().arrays.filter((a) => (a as { name: string }).name !== "x") as { name: string }[];
+  const tree = String(e.at([1], { of: whole.name }));
+  assertMatch(
+    tree,
+    /= 4661225615411642369\n.*\[2\] as int64 \(4661225615411642368\) \+ 1\n.*\[2\] = 4\.5\n.*x\[2\] \(3\.5\) \+ 1$/,
+  );
 });
 
 Deno.test("explain: elements through softmax, padding, gather, views and integers", () => {

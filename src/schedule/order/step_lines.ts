@@ -4,13 +4,13 @@
  *
  * @module
  */
-import { type Line, lineText } from "../../helpers/stack.ts";
+import type { Line } from "../../helpers/stack.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import type { Template } from "./template.ts";
 
-/** The lines of each step, in the order of the program's graph; none where no lines were recorded. */
-export function stepLines(order: readonly UOp[], { items, becomes }: Template): string[][] {
+/** The lines of each step, in the order of the program's graph, equal texts once; none where no lines were recorded. */
+export function stepLines(order: readonly UOp[], { items, becomes }: Template): Line[][] {
   const at = new Map(order.map((u, i) => [u, i] as const));
   // what a step makes: the node that it is about, and those that become what it writes first
   const made = items.map((item) => {
@@ -28,7 +28,11 @@ export function stepLines(order: readonly UOp[], { items, becomes }: Template): 
       if (u.line !== undefined) found.set(i, u.line);
       for (const s of u.src) stack.push(s);
     }
-    const lines = [...found].sort((a, b) => a[0] - b[0]).map(([, line]) => lineText(line));
-    return [...new Set(lines)].filter((line) => line !== "an unknown line");
+    const lines = new Map<string, Line>();
+    for (const [, line] of [...found].sort((a, b) => a[0] - b[0])) {
+      if (!lines.has(String(line))) lines.set(String(line), line);
+    }
+    lines.delete("an unknown line");
+    return [...lines.values()];
   });
 }

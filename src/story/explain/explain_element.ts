@@ -4,6 +4,7 @@
  *
  * @module
  */
+import type { DType } from "../../dtype/dtype.ts";
 import { numbersOf } from "../../dtype/numbers.ts";
 import { unwrap } from "../../renderer/c/cstyle.ts";
 import { naturalExponent } from "../../renderer/natural.ts";
@@ -15,7 +16,7 @@ import { rangesOf } from "../../uop/core/ranges.ts";
 import { toposort, type UOp, variable } from "../../uop/core/uop.ts";
 import type { Trace, TraceBuffer, TraceStep } from "./explain_record.ts";
 import { numberText, positionText } from "./explain_values.ts";
-import { plainAst } from "./script_kernels.ts";
+import { paramTypes, plainAst } from "./script_kernels.ts";
 
 /** One element, and what it was made of. */
 export interface ElementTree {
@@ -41,6 +42,8 @@ interface Read {
   readonly buffer: TraceBuffer;
   readonly at: number;
   readonly value: ConstValue;
+  /** The kind of number that the kernel takes the bytes for, where that is another one. */
+  readonly as?: DType;
 }
 
 function toConst(x: number | bigint): ConstValue {
@@ -282,7 +285,7 @@ function clipped(line: string): string {
 /** What a trace tells of elements. */
 export class Elements {
   private readonly asts = new Map<TraceStep, UOp | undefined>();
-  private readonly decoded = new WeakMap<Uint8Array, ReturnType<typeof numbersOf>>();
+  private readonly decoded = new WeakMap<Uint8Array, Map<DType, ReturnType<typeof numbersOf>>>();
 
   /** @param nameOf what a buffer is called @param shapeOf its shape */
   constructor(
@@ -301,20 +304,20 @@ export class Elements {
     const step = this.writer(b, before);
     return step?.kind === "copy" && step.bufs[1].writers.length === 0 ? undefined : step;
   }
-  /** The numbers of a buffer as step `before` finds them. */
-  private numbers(b: TraceBuffer, before: number): ReturnType<typeof numbersOf> | undefined {
-    const step = this.writer(b, before), bytes = step === undefined ? b.initial : step.values[step.writes.indexOf(b)];
-    if (bytes === undefined) {
-      const { part } = b, of = part === undefined ? undefined : this.bytesOf(part.of, before);
-      return of === undefined ? undefined : numbersOf(of.slice(part!.offset, part!.offset + b.buffer.nbytes), b.dtype);
-    }
+  /** The numbers of a buffer as step `before` finds them, or what its bytes are as those of another dtype. */
+  private numbers(b: TraceBuffer, before: number, dtype: DType = b.dtype): ReturnType<typeof numbersOf> | undefined {
+    const bytes = this.bytesOf(b, before);
+    if (bytes === undefined) return undefined;
     let known = this.decoded.get(bytes);
-    if (known === undefined) this.decoded.set(bytes, known = numbersOf(bytes, b.dtype));
-    return known;
+    if (known === undefined) this.decoded.set(bytes, known = new Map());
+    let numbers = known.get(dtype);
+    if (numbers === undefined) known.set(dtype, numbers = numbersOf(bytes, dtype));
+    return numbers;
   }
   private bytesOf(b: TraceBuffer, before: number): Uint8Array | undefined {
-    const step = this.writer(b, before);
-    return step === undefined ? b.initial : step.values[step.writes.indexOf(b)];
+    const step = this.writer(b, before), { part, buffer: { nbytes } } = b;
+    const own = step === undefined ? b.initial : step.values[step.writes.indexOf(b)];
+    return own ?? (part && this.bytesOf(part.of, before)?.slice(part.offset, part.offset + nbytes));
   }
   private name(b: TraceBuffer, at: number): string {
     const shape = this.shapeOf(b);
@@ -383,11 +386,16 @@ export class Elements {
     let ast = this.asts.get(step);
     if (!this.asts.has(step)) this.asts.set(step, ast = plainAst(step));
     if (ast === undefined) return undefined;
+    const types = paramTypes(ast);
     const read = (slot: number, i: number): Read | undefined => {
-      const buffer = step.bufs[slot], x = this.numbers(buffer, step.number)?.[i];
-      return x === undefined ? undefined : { buffer, at: i, value: toConst(x) };
+      const buffer = step.bufs[slot], as = types[slot] ?? buffer.dtype, x = this.numbers(buffer, step.number, as)?.[i];
+      if (x === undefined) return undefined;
+      const value = toConst(x);
+      return as === buffer.dtype
+        ? { buffer, at: i, value }
+        : { buffer, at: Math.floor(i * as.itemsize / buffer.dtype.itemsize), value, as };
     };
-    const name = (r: Read): string => this.name(r.buffer, r.at);
+    const name = (r: Read): string => `${this.name(r.buffer, r.at)}${r.as === undefined ? "" : ` as ${r.as}`}`;
     for (const store of toposort(ast).filter((u) => u.op === Ops.STORE && u.src[0].op === Ops.INDEX)) {
       const [base, index] = store.src[0].src;
       if (base.op !== Ops.PARAM || step.bufs[argOf(base, Ops.PARAM).slot] !== b) continue;

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { arrayName, dtypes } from "../../dtype/dtype.ts";
+import { arrayName, type DType, dtypes } from "../../dtype/dtype.ts";
 import { numbersOf } from "../../dtype/numbers.ts";
 import { byteText } from "../../helpers/errors.ts";
 import { scriptArray } from "../../renderer/c/typescript.ts";
@@ -16,13 +16,15 @@ import {
   type Column,
   columnsOf,
   findRepeats,
+  paramTypes,
   plainAst,
   type Repeat,
   ScriptKernels,
   StepKeys,
 } from "./script_kernels.ts";
 import { type Moved, roundingOf } from "./script_rounding.ts";
-import { BufferNames, type CallPath, NameTable, pathOf, shortLine, sourceText } from "./script_names.ts";
+import { type CallPath, pathOf, shortLine, sourceText } from "../viz/calls.ts";
+import { BufferNames, NameTable } from "./script_names.ts";
 
 /** What a script is made of. */
 export interface ScriptSpec {
@@ -109,6 +111,8 @@ class ScriptWriter {
   /** Copies of what was in memory into what nobody has written: both are one array. */
   private readonly merged = new Map<TraceBuffer, TraceBuffer>();
   private readonly skipped = new Set<TraceStep>();
+  /** Names of arrays that are the bytes of others, by name and dtype. */
+  private readonly bytes = new Map<string, string>();
   private readonly asts: readonly (UOp | undefined)[];
   private readonly skip: number;
   private path: CallPath = { calls: [], method: "" };
@@ -205,7 +209,12 @@ class ScriptWriter {
         return;
     }
     if (ast !== undefined) {
-      const { declarations, lines } = this.kernels.write(ast, params, (name) => this.table.has(name));
+      const own = paramTypes(ast).map((d, slot) => {
+        const { dtype, buffer: { nbytes } } = bufs[slot], Class = d === undefined ? "" : scriptArray(d);
+        if (d === undefined || Class === scriptArray(dtype)) return params[slot];
+        return this.bytesAs(params[slot], d, nbytes / d.itemsize, Class, indent);
+      });
+      const { declarations, lines } = this.kernels.write(ast, own, (name) => this.table.has(name));
       for (const [name, text] of declarations) this.declarations.set(name, text);
       for (const line of lines) put(line);
       return;
@@ -222,6 +231,18 @@ class ScriptWriter {
       this.inputs.push(...this.data.declare(name, bytes, b.dtype, ""));
       put(`${params[bufs.indexOf(b)]}.set(${name});`);
     });
+  }
+
+  /** The array that an array is by its bytes, read as another kind of number. */
+  private bytesAs(name: string, { name: dtype }: DType, size: number, Class: string, indent: string): string {
+    const key = `${name} ${dtype}`, known = this.bytes.get(key);
+    if (known !== undefined) return known;
+    const made = this.table.take(`${name}_${dtype}`);
+    if (indent === "") this.bytes.set(key, made);
+    this.lines.push(
+      `${indent}const ${made} = new ${Class}(${name}.buffer, ${name}.byteOffset, ${size}); // bytes of ${name}`,
+    );
+    return made;
   }
 
   /** The head of a step: which it is, and what it took. */

@@ -5,6 +5,7 @@
  * @module
  */
 import { toProgram } from "../../codegen/to_program.ts";
+import type { DType } from "../../dtype/dtype.ts";
 import { context } from "../../helpers/env.ts";
 import { SpecError } from "../../helpers/errors.ts";
 import { OwnNames } from "../../renderer/c/kernel_names.ts";
@@ -14,7 +15,7 @@ import { constOf } from "../../uop/algebra/eval.ts";
 import { argOf } from "../../uop/core/args.ts";
 import { TextArg } from "../../uop/core/custom_arg.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { type UOp, uop } from "../../uop/core/uop.ts";
+import { toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { rebuild } from "../../uop/rewrite/walk.ts";
 import type { TraceBuffer, TraceStep } from "./explain_record.ts";
 
@@ -28,6 +29,13 @@ export function plainAst({ item }: TraceStep): UOp | undefined {
     const name = item.varNames[Number(argOf(u, Ops.VARIABLE).name.slice(1))];
     return constOf(item.vars.get(name) ?? 0, u.dtype);
   });
+}
+
+/** What a kernel takes its arrays for, by slot: bytes may be read as another kind of number than they were written. */
+export function paramTypes(ast: UOp): readonly (DType | undefined)[] {
+  const out: (DType | undefined)[] = [];
+  for (const u of toposort(ast)) if (u.op === Ops.PARAM) out[argOf(u, Ops.PARAM).slot] = u.dtype;
+  return out;
 }
 
 /** Kernels lowered so far, by AST. */

@@ -1,11 +1,11 @@
 /**
  * What the arrays of a script are called: the names of a state dict, else what the user's line calls the value, else what
- * made it. Names are unique in a script. Also what the lines are: source text, and the calls that led to a step.
+ * made it. Names are unique in a script.
  *
  * @module
  */
-import { type Frame, framesOf, type Line, lineText } from "../../helpers/stack.ts";
 import { TYPESCRIPT_WORDS } from "../../renderer/c/typescript.ts";
+import { pathOf, sourceText } from "../viz/calls.ts";
 import type { TraceBuffer, TraceStep } from "./explain_record.ts";
 
 /** Words that no array may be called. */
@@ -42,45 +42,6 @@ export class NameTable {
   }
 }
 
-interface DenoLike {
-  readonly readTextFileSync?: (path: string) => string;
-  readonly permissions?: { querySync?(d: { name: "read"; path?: string }): { readonly state: string } };
-}
-const deno = (globalThis as { Deno?: DenoLike }).Deno;
-
-/** Source files by path, as lines; empty where one cannot be read without asking. */
-const sources = new Map<string, readonly string[]>();
-
-function sourceLines(path: string): readonly string[] {
-  let lines = sources.get(path);
-  if (lines !== undefined) return lines;
-  lines = [];
-  try {
-    if (path.startsWith("/") && deno?.permissions?.querySync?.({ name: "read", path }).state === "granted") {
-      lines = deno.readTextFileSync!(path).split("\n");
-    }
-  } catch { /* it is gone: there is no text to show */ }
-  sources.set(path, lines);
-  return lines;
-}
-
-/** Path and line of "path:12:5". */
-function placeOf(at: string): { readonly path: string; readonly line: number } | undefined {
-  const m = /^(.*):(\d+):\d+$/.exec(at);
-  return m === null ? undefined : { path: m[1], line: Number(m[2]) };
-}
-
-/** "file.ts:12" of "path/file.ts:12:5": nothing of the machine. */
-export function shortLine(at: string): string {
-  return lineText(at).replace(/:\d+$/, "");
-}
-
-/** The text of a line, "" where it cannot be read. */
-export function sourceText(at: string): string {
-  const place = placeOf(at);
-  return place === undefined ? "" : (sourceLines(place.path)[place.line - 1] ?? "").trim();
-}
-
 const ASSIGNS = [
   /\b(?:const|let|var)\s+([A-Za-z_$][\w$]*)\s*(?::[^=]+)?=[^=>]/,
   /\bthis\.([A-Za-z_$][\w$]*)\s*(?:\?\?)?=[^=>]/,
@@ -95,50 +56,6 @@ export function nameInLine(at: string): string {
     if (m !== null) return m[1];
   }
   return "";
-}
-
-/** A call on the way to a step. */
-export interface Call {
-  /** The user's function, "" for the top level. */
-  readonly name: string;
-  /** The line in it. */
-  readonly at: string;
-}
-
-/** How a step came to be asked for: the user's calls, outermost first, and what of the library they called last. */
-export interface CallPath {
-  readonly calls: readonly Call[];
-  readonly method: string;
-}
-
-/** "softmax" of "NNTensor.softmax", "linear" of "new Linear". */
-function methodOf({ call }: Frame): string {
-  const whole = call.replace(/ \[as .*$/, ""), [owner, last = owner] = whole.split(/\.(?=[^.]*$)/);
-  const name = last === "call" ? owner : last;
-  const word = name.replace(/^new /, "").replace(/^(?:Function|Object)\./, "");
-  if (!/^[A-Za-z]\w*$/.test(word)) return "";
-  // capitals that open a word, but not the one that begins the next: "lstmCell" of "LSTMCell"
-  return word.replace(/^[A-Z]+(?=[A-Z][a-z]|[\d_]|$)|^[A-Z]/, (capitals) => capitals.toLowerCase());
-}
-
-/** What a call is called for people: "fields of Net", and nothing for a function that only a table of the library names. */
-function callName(call: string): string {
-  const m = /^(.*)\.<instance_members_initializer>$/.exec(call);
-  return m !== null ? `fields of ${m[1]}` : /^(?:Jit|Object)\.fn$/.test(call) ? "captured" : call;
-}
-
-const EXPLAIN = /\/src\/story\/explain\/explain\.ts:/;
-
-/** The path to a line; without frames, the line alone. */
-export function pathOf(site: Line | undefined): CallPath {
-  if (site === undefined) return { calls: [], method: "" };
-  const at = String(site), all = framesOf(site), end = all.findIndex((f) => EXPLAIN.test(f.at));
-  const frames = end < 0 ? all : all.slice(0, end); // who asked for the explanation is no part of it
-  const first = frames.findIndex((f) => !f.isLibrary);
-  if (first < 0) return { calls: at === "an unknown line" ? [] : [{ name: "", at }], method: "" };
-  const calls = frames.slice(first).filter((f) => !f.isLibrary).reverse()
-    .map(({ call, at }) => ({ name: callName(call), at }));
-  return { calls, method: first === 0 ? "" : methodOf(frames[first - 1]) };
 }
 
 /** The names of buffers, given when they are first asked for. */

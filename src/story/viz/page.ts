@@ -29,7 +29,7 @@ const STYLE = `
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--page); color: var(--text); font: 14px/1.45 system-ui, sans-serif; }
 header { display: flex; flex-wrap: wrap; gap: 4px 20px; align-items: center; padding: 8px 14px; border-bottom: 1px solid var(--line); }
-h1 { font-size: 15px; margin: 0; } h2 { font-size: 16px; margin: 8px 0; } h3 { font-size: 13px; margin: 14px 0 4px; }
+h1 { font-size: 15px; margin: 0; } h2 { font-size: 16px; margin: 8px 0; } h3 { font-size: 13px; margin: 14px 0 4px; } h2, h3, h4, p, li, code { overflow-wrap: anywhere; }
 main { padding: 8px 14px; } a { color: var(--link); text-decoration: none; } a:hover { text-decoration: underline; }
 small, .quiet { color: var(--quiet); font-weight: normal; } .error { color: var(--hot); padding: 0 14px; white-space: pre-wrap; }
 kbd { font: 11px monospace; border: 1px solid var(--line); border-radius: 3px; padding: 0 3px; color: var(--quiet); }
@@ -52,8 +52,8 @@ pre { margin: 4px 0; padding: 6px; background: var(--panel); border-radius: 5px;
 code { font: 12px ui-monospace, monospace; } pre .same { background: var(--on); }
 .diff .new { background: var(--new); } .diff .old { background: var(--old); }
 i.comment { color: var(--quiet); } i.word { color: var(--link); font-style: normal; } i.number, i.text { font-style: normal; color: var(--hot); }
-.columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(320px, 1fr)); gap: 14px; } .columns section { min-width: 0; }
-table { border-collapse: collapse; } th, td { text-align: left; padding: 1px 8px; vertical-align: top; } tr.file th { padding-top: 8px; }
+.columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(280px, 1fr)); gap: 14px; } .columns section { min-width: 0; }
+table { border-collapse: collapse; } th, td { text-align: left; padding: 1px 8px; vertical-align: top; } th.num { text-align: right; } .tree td { padding-top: 3px; } .tree .of { font-size: 12px; padding-left: 18px; }
 .wide { width: 100%; } td.num { white-space: nowrap; } .bar { display: inline-block; height: 9px; background: var(--launch); }
 .memory svg { display: block; width: 100%; height: 160px; background: var(--panel); } .memory rect { fill: var(--launch); stroke: var(--page); stroke-width: .5; }
 .here { height: 160px; margin-top: -160px; pointer-events: none; } .here div { width: 2px; height: 100%; background: var(--hot); } .memory:empty + .here { display: none; } canvas { width: 100%; display: block; cursor: crosshair; }

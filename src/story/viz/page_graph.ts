@@ -82,14 +82,16 @@ export function graphOfNodes(
 
 /** Places boxes in layers, each below all that it comes from. */
 export function layoutGraph({ boxes, edges }: GraphSpec): Placed {
-  const at = new Map(boxes.map((b, i) => [b.id, i] as const)), n = boxes.length;
+  const byId = new Map(boxes.map((b, i) => [b.id, i] as const)), n = boxes.length;
   const ins: number[][] = boxes.map(() => []), outs: number[][] = boxes.map(() => []);
   for (const [from, to] of edges) {
-    const f = at.get(from), t = at.get(to);
+    const f = byId.get(from), t = byId.get(to);
     if (f === undefined || t === undefined || f === t) continue;
     ins[t].push(f);
     outs[f].push(t);
   }
+  // what stands alone stands below all else, in rows
+  const isAlone = (i: number): boolean => ins[i].length === 0 && outs[i].length === 0;
   // longest paths, in the order in which all sources are known
   const layer = new Array<number>(n).fill(0), open = ins.map((list) => list.length);
   const ready = boxes.map((_, i) => i).filter((i) => open[i] === 0);
@@ -100,7 +102,7 @@ export function layoutGraph({ boxes, edges }: GraphSpec): Placed {
     }
   }
   const layers: number[][] = [];
-  for (let i = 0; i < n; i++) (layers[layer[i]] ??= []).push(i);
+  for (let i = 0; i < n; i++) if (!isAlone(i)) (layers[layer[i]] ??= []).push(i);
   const width = boxes.map((b) => 14 + 7 * b.label.length), x = new Array<number>(n).fill(0);
   const place = (list: readonly number[]): void => {
     let right = 0;
@@ -134,11 +136,27 @@ export function layoutGraph({ boxes, edges }: GraphSpec): Placed {
   }
   let left = Infinity, right = -Infinity;
   for (let i = 0; i < n; i++) {
+    if (isAlone(i)) continue;
     left = Math.min(left, x[i]);
     right = Math.max(right, x[i] + width[i]);
   }
+  if (!(left < right)) [left, right] = [0, 0];
+  const wide = Math.max(right - left, 900);
+  let rows = layers.length, at = left;
+  for (let i = 0; i < n; i++) {
+    if (!isAlone(i)) continue;
+    if (at > left && at + width[i] > left + wide) {
+      at = left;
+      rows++;
+    }
+    x[i] = at;
+    layer[i] = rows;
+    at += width[i] + 18;
+    right = Math.max(right, x[i] + width[i]);
+  }
+  if (at > left) rows++;
   const places = boxes.map((_, i) => ({ x: x[i] - left + 8, y: layer[i] * 54 + 8, width: width[i] }));
-  return { places, width: n === 0 ? 0 : right - left + 16, height: layers.length * 54 + 4 };
+  return { places, width: n === 0 ? 0 : right - left + 16, height: rows * 54 + 4 };
 }
 
 /** The picture. */

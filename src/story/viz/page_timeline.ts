@@ -129,7 +129,9 @@ export function topHtml(ui: Ui): string {
       `<td class="num">${countedText(k.flops / ms * count * 1e3, "FLOP/s")}</td>` +
       `<td class="num">${countedText(k.bytes / ms * count * 1e3, "B/s")}</td></tr>`;
   });
-  return `<table class="wide"><thead><tr><th>kernel</th><th>launches</th><th>time</th><th>share</th><th>rate</th><th>memory</th></tr></thead>` +
+  return `<table class="wide"><thead><tr><th>kernel</th>${
+    ["launches", "time", "share", "rate", "memory"].map((t) => `<th class="num">${t}</th>`).join("")
+  }</tr></thead>` +
     `${top.join("")}</table>`;
 }
 

@@ -24,45 +24,63 @@ export function programView(ui: Ui): View {
   return { frame: `<div data-part="lines"></div>`, parts: [{ name: "lines", key, html: () => programHtml(ui) }] };
 }
 
-/** The lines of the program, by file, each with the kernels that compute it; equal ones once. */
+/** Kernels as links, equal names once with how many there are. */
+export function kernelLinks(ui: Ui, list: readonly number[]): string {
+  const byName = new Map<string, number[]>();
+  for (const k of list) {
+    const { name } = ui.data.kernels[k];
+    byName.set(name, [...byName.get(name) ?? [], k]);
+  }
+  return [...byName].map(([name, of]) => {
+    const many = of.length > 1 ? `${of.length} × ` : "";
+    return `<a href="${linkTo(ui, { view: "kernel", kernel: String(of[0]) })}">${many}${escapeHtml(name)}</a>`;
+  }).join(" ");
+}
+
+/** The lines of the program as a tree of calls, each with the kernels that compute it. */
 export function programHtml(ui: Ui): string {
-  const { kernels } = ui.data, files = new Map<string, Map<number, number[]>>();
+  const { kernels, places } = ui.data,
+    own: number[][] = places.map(() => []),
+    all = places.map(() => new Set<number>());
+  const below: number[][] = places.map(() => []), tops: number[] = [], lost: number[] = [];
+  places.forEach(({ parent }, i) => (parent === undefined ? tops : below[parent]).push(i));
   kernels.forEach((k, i) => {
-    for (const line of k.lines.length === 0 ? ["(no line):0"] : k.lines) {
-      const m = /^(.*?):(\d+)(?::\d+)?$/.exec(line), file = m?.[1] ?? line, row = Number(m?.[2] ?? 0);
-      const rows = files.get(file) ?? new Map<number, number[]>();
-      files.set(file, rows);
-      const list = rows.get(row) ?? [];
-      if (!list.includes(i)) list.push(i);
-      rows.set(row, list);
+    if (k.places.length === 0) lost.push(i);
+    for (const p of k.places) {
+      own[p].push(i);
+      for (let at: number | undefined = p; at !== undefined; at = places[at].parent) all[at].add(i);
     }
   });
   const total = ui.runs.reduce((sum, r) => sum + r.ms, 0) || 1;
-  const sum = (list: Iterable<number>): number => [...new Set(list)].reduce((s, k) => s + ui.runs[k].ms, 0);
-  const bar = (ms: number): string =>
-    `<td class="num">${ms > 0 ? timeText(ms) : ""}</td><td><span class="bar" style="width:${
+  const row = (depth: number, head: string, list: readonly number[], of: Iterable<number>): string => {
+    const ms = [...of].reduce((s, k) => s + ui.runs[k].ms, 0);
+    return `<tr><td style="padding-left:${8 + 18 * Math.min(depth, 12)}px">${head}${
+      list.length === 0 ? "" : `<div class="of">${kernelLinks(ui, list)}</div>`
+    }</td><td class="num">${ms > 0 ? timeText(ms) : ""}</td><td><span class="bar" style="width:${
       (100 * ms / total).toFixed(1)
-    }px"></span></td>`;
-  let html = "";
-  for (
-    const [file, rows] of [...files].sort((a, b) => sum([...b[1].values()].flat()) - sum([...a[1].values()].flat()))
-  ) {
-    html += `<tr class="file"><th colspan="2">${escapeHtml(file)}</th>${bar(sum([...rows.values()].flat()))}</tr>`;
-    for (const [row, list] of [...rows].sort((a, b) => a[0] - b[0])) {
-      // equal names once, with how many there are
-      const byName = new Map<string, number[]>();
-      for (const k of list) byName.set(kernels[k].name, [...byName.get(kernels[k].name) ?? [], k]);
-      const links = [...byName].map(([name, of]) => {
-        const many = of.length > 1 ? `${of.length} × ` : "";
-        return `<a href="${linkTo(ui, { view: "kernel", kernel: String(of[0]) })}">${many}${escapeHtml(name)}</a>`;
-      });
-      html += `<tr><td class="num">${row || ""}</td><td>${links.join(" ")}</td>${bar(sum(list))}</tr>`;
-    }
-  }
+    }px"></span></td></tr>`;
+  };
+  const lineOf = (line: string): number => Number(/:(\d+)$/.exec(line)?.[1] ?? 0);
+  const fileOf = (line: string): string => line.replace(/:\d+$/, "");
+  const rows = (list: readonly number[], depth: number): string => {
+    const files = [...new Set(list.map((p) => fileOf(places[p].line)))];
+    return [...list].sort((a, b) =>
+      files.indexOf(fileOf(places[a].line)) - files.indexOf(fileOf(places[b].line)) ||
+      lineOf(places[a].line) - lineOf(places[b].line)
+    ).map((p) => {
+      const { call, line, text } = places[p];
+      const head = `<span class="quiet">${call === "" ? "" : `${escapeHtml(call)}, `}${escapeHtml(line)}</span> <code>${
+        escapeHtml(text)
+      }</code>`;
+      return row(depth, head, own[p], all[p]) + rows(below[p], depth + 1);
+    }).join("");
+  };
+  const rest = lost.length === 0 ? "" : row(0, `<span class="quiet">of no line of the program</span>`, lost, lost);
+  const html = rows(tops, 0) + rest;
   const note = "A kernel that computes several lines is listed, with its time, at each of them.";
   return html === ""
     ? `<p>No kernel was recorded.</p>`
-    : `<table class="wide"><thead><tr><th>line</th><th>kernels</th><th>time</th><th></th></tr></thead>${html}</table><p class="quiet">${note}</p>`;
+    : `<table class="wide tree"><thead><tr><th>line, and the kernels that compute it</th><th class="num">time</th><th></th></tr></thead>${html}</table><p class="quiet">${note}</p>`;
 }
 
 /** A schedule: its steps in order, buffers as edges, and below where intermediates lie. */
@@ -220,9 +238,13 @@ export function kernelHtml(ui: Ui, at: number): string {
     : ` <a href="${
       linkTo(ui, { view: "passes", of: String(k.work), pass: undefined, change: undefined })
     }">its passes</a>`;
-  const lines = k.lines.length === 0
+  const lines = k.places.length === 0
     ? ""
-    : `<p>computes ${k.lines.map((l) => `<code>${escapeHtml(l)}</code>`).join(" ")}</p>`;
+    : `<h3>computes</h3>${
+      k.places.map((p) => data.places[p]).map(({ line, text }) =>
+        `<div><span class="quiet">${escapeHtml(line)}</span> <code>${escapeHtml(text)}</code></div>`
+      ).join("")
+    }`;
   const why = notes.filter((n) => n.work !== undefined && n.work === k.work);
   const reasons = why.length === 0
     ? ""

@@ -10,7 +10,7 @@ import type { Program } from "../../device/program.ts";
 import type { CompiledKernel, ExecItem } from "../../engine/front/runners.ts";
 import { FormatError } from "../../helpers/errors.ts";
 import type { Span, SpanKind } from "../../helpers/spans.ts";
-import { lineText } from "../../helpers/stack.ts";
+import { type Line, lineText } from "../../helpers/stack.ts";
 import type { LinearProgram } from "../../renderer/renderer.ts";
 import { stepLines } from "../../schedule/order/step_lines.ts";
 import type { BoundSchedule } from "../../schedule/schedule.ts";
@@ -25,9 +25,22 @@ import {
   type WorkData,
 } from "../../uop/core/recording.ts";
 import type { UOp } from "../../uop/core/uop.ts";
+import { pathOf, shortLine, sourceText } from "./calls.ts";
 
 /** What the format is called, and its version: files of another are refused. */
-export const FORMAT = "dinograd recording", VERSION = 1;
+export const FORMAT = "dinograd recording", VERSION = 2;
+
+/** A line of the program that computes something, or that calls what does. */
+export interface PlaceData {
+  /** The line that called the function it is in, by number; absent for the outermost. */
+  readonly parent?: number;
+  /** The function that it is in; "" at the top level. */
+  readonly call: string;
+  /** File and line, relative to the working folder. */
+  readonly line: string;
+  /** What stands there; "" where it could not be read. */
+  readonly text: string;
+}
 
 /** A kernel. */
 export interface KernelData {
@@ -49,8 +62,10 @@ export interface KernelData {
   readonly uops: readonly number[];
   /** What was rendered; "" where it was not compiled. */
   source: string;
-  /** The user's lines that it computes. */
+  /** The user's lines that it computes; where none are known, the one that asked for it. */
   lines: readonly string[];
+  /** The same as places of the program, by number. */
+  places: readonly number[];
 }
 
 /** A buffer of a schedule. */
@@ -153,6 +168,8 @@ export interface VizData {
   readonly works: readonly WorkData[];
   /** Likewise. */
   readonly passes: readonly PassData[];
+  /** Lines of the program that compute something, callers first. */
+  readonly places: readonly PlaceData[];
   /** In the order in which they were lowered, or first ran. */
   readonly kernels: readonly KernelData[];
   /** In the order in which they were first asked for. */
@@ -169,6 +186,8 @@ export interface VizData {
 
 /** Events of a program that are kept: a training that goes on for hours is told from its beginning. */
 export const MAX_EVENTS: number = 100_000;
+/** Characters of a line that are kept. */
+const MOST_TEXT = 160;
 
 /** Collects what VIZ shows; keeps no graph alive. */
 export class VizRecorder {
@@ -180,6 +199,10 @@ export class VizRecorder {
   private readonly kernelOf = new WeakMap<LinearProgram, number>();
   private readonly scheduleOf = new WeakMap<object, number>();
   private readonly notes: NoteData[] = [];
+  private readonly places: PlaceData[] = [];
+  private readonly placeOf = new Map<string, number>();
+  /** By schedule and step, the places of its lines. */
+  private readonly stepPlaces: number[][][] = [];
   private dropped = 0;
   /** What the program threw. */
   error: string | undefined;
@@ -212,6 +235,10 @@ export class VizRecorder {
       const item = subject as ExecItem, { program } = item.runner as CompiledKernel;
       kernel = this.program(program, device!, item.ast);
       line = item.line;
+      const k = this.kernels[kernel];
+      if (k.lines.length === 0 && item.site !== undefined) {
+        this.addLines(k, [lineText(item.site)], this.place(item.site));
+      }
     }
     if (this.events.length >= MAX_EVENTS) return void this.dropped++;
     const event: { -readonly [K in keyof EventData]: EventData[K] } = {
@@ -232,6 +259,27 @@ export class VizRecorder {
       event.timeMs = event.deviceMs = end - begin;
       delete event.isQueued;
     }, () => {}); // the device is lost: it stays queued
+  }
+
+  /** The number of a line's place, in a list; none for a line of nobody's. */
+  private place(line: Line): readonly number[] {
+    let at: number | undefined;
+    for (const { name, at: where } of pathOf(line).calls) {
+      const text = shortLine(where), key = `${at} ${name} ${text}`;
+      let known = this.placeOf.get(key);
+      if (known === undefined) {
+        this.placeOf.set(key, known = this.places.length);
+        const parent = at === undefined ? {} : { parent: at };
+        this.places.push({ ...parent, call: name, line: text, text: sourceText(where).slice(0, MOST_TEXT) });
+      }
+      at = known;
+    }
+    return at === undefined ? [] : [at];
+  }
+
+  private addLines(k: KernelData, lines: readonly string[], places: readonly number[]): void {
+    k.lines = [...new Set([...k.lines, ...lines])];
+    k.places = [...new Set([...k.places, ...places])];
   }
 
   private program({ linear, source }: Program, device: string, ast: UOp | undefined): number {
@@ -256,6 +304,7 @@ export class VizRecorder {
       uops: uops.map((u) => this.table.node(u)),
       source: text,
       lines: [],
+      places: [],
     });
     return at;
   }
@@ -272,6 +321,7 @@ export class VizRecorder {
     const work = last?.of !== undefined && this.table.works[last.of].kind === "schedule" && !bound.cached
       ? last.of
       : undefined;
+    this.stepPlaces[at] = lines.map((own) => own.flatMap((line) => this.place(line)));
     this.schedules.push({
       ...(work === undefined ? {} : { work }),
       nodes: order.length,
@@ -280,7 +330,7 @@ export class VizRecorder {
         device,
         buffers: entries,
         writes: entries.slice(0, 1),
-        lines: lines[i],
+        lines: [...new Set(lines[i].map(lineText))],
       })),
       buffers: entries.map(({ device, dtype, size, slot, kept, view }, e): BufferData => {
         const place = plan.places[e];
@@ -309,7 +359,7 @@ export class VizRecorder {
       const kernel = steps[i].kernel = this.program(program, item.device, item.ast), k = this.kernels[kernel];
       steps[i].writes = program.linear.params.filter((p) => p.writes).map((p) => item.entries[p.slot]);
       k.ast ??= this.table.node(item.ast!);
-      k.lines = [...new Set([...k.lines, ...steps[i].lines])];
+      this.addLines(k, steps[i].lines, this.stepPlaces[at][i]);
     });
     return at;
   }
@@ -322,7 +372,8 @@ export class VizRecorder {
 
   /** What was collected so far. */
   data(): VizData {
-    const { title, table: { nodes, rules, works }, passes, kernels, schedules, events, notes, dropped, error } = this;
+    const { title, table: { nodes, rules, works }, passes, places, kernels, schedules, events, notes, dropped, error } =
+      this;
     return {
       format: FORMAT,
       version: VERSION,
@@ -331,6 +382,7 @@ export class VizRecorder {
       rules,
       works,
       passes,
+      places,
       kernels,
       schedules,
       events,

@@ -8,6 +8,7 @@
 import type { PassRecord } from "../../uop/core/recording.ts";
 import { listen } from "../../helpers/spans.ts";
 import { listenToNotes } from "../../uop/core/notes.ts";
+import { siteFrames } from "../../helpers/stack.ts";
 import { nodeModule } from "../../helpers/node.ts";
 import { recordAll } from "../../uop/rewrite/record.ts";
 import { atEnd, type Runtime, tell, writeFile } from "./runtime.ts";
@@ -24,6 +25,7 @@ export function recordProgram(title: string): { data(): VizData; failed(error: u
     records.length = 0; // no graph is kept that the program does not keep
   };
   recordAll(records);
+  siteFrames.wanted = true; // the calls that led to a line
   listen((span) => {
     // of these it is certain that no pass goes on around them
     if (span.kind === "schedule" || span.kind === "compile") take();

@@ -7,7 +7,7 @@ import type { DType } from "../../dtype/dtype.ts";
 import { hashNumber, hashNumbers, hashString, mix } from "../../helpers/hash.ts";
 import { sameArray } from "../../helpers/math.ts";
 import type { Line } from "../../helpers/stack.ts";
-import type { Ops } from "./ops.ts";
+import { opName, type Ops } from "./ops.ts";
 import type { CollectiveArg, Sharding } from "./sharding.ts";
 
 /** What every record arg offers. */
@@ -142,7 +142,7 @@ export class ReduceArg implements ArgRecord {
     return o instanceof ReduceArg && o.op === this.op && sameArray(o.axes, this.axes);
   }
   toString(): string {
-    return `op=${this.op} axes=[${this.axes.join(", ")}]`;
+    return `${opName[this.op]} axes=[${this.axes.join(", ")}]`;
   }
 }
 

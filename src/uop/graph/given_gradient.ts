@@ -30,6 +30,9 @@ export class GradientArg implements ArgRecord {
   same(other: ArgRecord): boolean {
     return this === other;
   }
+  toString(): string {
+    return this.pointwise ? "gradient by a slope" : "gradient by a formula";
+  }
 }
 
 /** `value`, whose gradient with respect to `inputs` is that of `formula`, and which has no other. */

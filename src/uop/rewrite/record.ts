@@ -51,6 +51,18 @@ function recordingTo<T>(passes: PassRecord[] | undefined, fn: () => T): T {
   }
 }
 
+/** Calls `fn`, of which no record, listener or note tells: what the library asks of a device for itself is no part of a program. */
+export function unwatched<T>(fn: () => T): T {
+  const hears = spans.listener, notesHeard = notes.listener;
+  spans.listener = notes.listener = undefined;
+  try {
+    return recordingTo(undefined, fn);
+  } finally {
+    spans.listener = hears;
+    notes.listener = notesHeard;
+  }
+}
+
 /** From now on passes go to a list, but those inside of {@linkcode record}; undefined ends this. For who watches a whole program. */
 export function recordAll(passes: PassRecord[] | undefined): void {
   recording = passes;

@@ -14,6 +14,9 @@ import { Arithmetic } from "../core/arithmetic.ts";
 import { opName, Ops } from "../core/ops.ts";
 import type { UOp } from "../core/uop.ts";
 
+/** Ops of a pattern that its text names, at most. */
+const SHOWN_OPS = 6;
+
 /** Filters of one pattern node; what is absent matches anything. */
 export interface UPatOptions {
   /** Positional sources. Commutative ops try both orders unless `ordered`. */
@@ -241,10 +244,13 @@ export class UPat<C = unknown> extends Arithmetic<UPat<unknown>> {
     return this.alu<unknown>(Ops.TRUNC) as UPat<C>;
   }
 
-  /** As written: `ADD(x, CONST 0)`. */
+  /** As written: `ADD(x, CONST 0)`; of many ops the first. */
   override toString(): string {
     if (this.alternatives !== undefined) return `${this.name ?? ""}{${this.alternatives.join(" | ")}}`;
-    const ops = this.ops?.map((o) => opName[o]).join("|");
+    const names = this.ops?.map((o) => opName[o]);
+    const ops = names === undefined || names.length <= SHOWN_OPS
+      ? names?.join("|")
+      : `${names.slice(0, SHOWN_OPS).join("|")}|... (${names.length} ops)`;
     if (this.value !== undefined) return String(this.value);
     const inner = this.src?.map(String).join(", ") ?? (this.everySrc ? `every ${this.everySrc}` : undefined);
     const body = ops === undefined ? "" : inner === undefined ? ops : `${ops}(${inner}${this.allowAny ? ", ..." : ""})`;

@@ -10,7 +10,7 @@ Device.get(); // devices open outside of tests
 function linesOf(fn: () => Tensor): number[][] {
   const { events } = context({ SCACHE: 0 }, () => record(() => fn().realize()));
   const { order, variant } = events.find((e) => e.kind === "schedule")!.subject as BoundSchedule;
-  const lines = stepLines(order, variant).map((step) => step.map((line) => Number(line.split(":")[1])));
+  const lines = stepLines(order, variant).map((step) => step.map((line) => Number(String(line).split(":")[1])));
   const first = Math.min(...lines.flat());
   return lines.map((step) => step.map((line) => line - first));
 }

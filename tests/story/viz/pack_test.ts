@@ -27,7 +27,7 @@ Deno.test("viz pack: integers of any size and sign are read as they were written
     dtype: "int32",
     src: i < 4 ? [] : [i - 1, i - 4, 0, 1, 2],
   }));
-  const lists = { rules: [], works: [], kernels: [], schedules: [], events: [], notes: [] };
+  const lists = { rules: [], works: [], places: [], kernels: [], schedules: [], events: [], notes: [] };
   const passes = numbers.map((n, i) => ({
     name: `pass ${i % 2}`,
     depth: i % 3,

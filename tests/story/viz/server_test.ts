@@ -7,7 +7,17 @@ import { FORMAT, parseVizData, VERSION, type VizData } from "../../../src/story/
 import { runDeno } from "../../system/subprocess.ts";
 import { withProgram } from "../program_folder.ts";
 
-const lists = { nodes: [], rules: [], works: [], passes: [], kernels: [], schedules: [], events: [], notes: [] };
+const lists = {
+  nodes: [],
+  rules: [],
+  works: [],
+  passes: [],
+  places: [],
+  kernels: [],
+  schedules: [],
+  events: [],
+  notes: [],
+};
 const data: VizData = { format: FORMAT, version: VERSION, title: "<none>", dropped: 0, ...lists };
 
 function ask(path: string, host: string, method = "GET"): Promise<Response> {
@@ -72,6 +82,9 @@ Deno.test("viz: a program is recorded to its end, whatever that is", () =>
         recorded.kernels.length >= 1 &&
           recorded.kernels.every((k) => k.lines.every((l) => l.startsWith("program.ts:"))),
       );
+      assert(recorded.places.length > 0 && recorded.places.every((p) => p.line.startsWith("program.ts:")));
+      // what the library runs to see that a device works is no part of the program
+      assert(recorded.passes.length > 0 && recorded.passes.every((p) => p.of !== undefined));
     }
     const html = await runDeno(["run", "-A", "--no-check", "program.ts"], { cwd: folder, env: { VIZ: "out.html" } });
     assertEquals(html.code, 0, html.stderr);

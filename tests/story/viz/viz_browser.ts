@@ -111,7 +111,7 @@ async function walk(page: Page, seen: Seen, shot: (name: string) => Promise<void
   const hash = (): Promise<string> => page.evaluate<string>("location.hash");
   const ready = (view: string): Promise<unknown> => until(page, `document.documentElement.dataset.state === "${view}"`);
   await ready("program");
-  seen.files = await count("tr.file");
+  seen.lines = await count(".tree code");
   seen.program = await text("table.wide");
   await shot("program");
   await page.keyboard.press("2");

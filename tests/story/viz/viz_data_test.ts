@@ -32,6 +32,10 @@ Deno.test("viz data: passes, kernels, schedules and events refer to each other",
     assert(k.lines.every((l) => /^tests\/story\/viz\/viz_data_test\.ts:\d+:\d+$/.test(l)), k.lines.join());
   }
   assert(kernels.some((k) => k.lines.length > 0) && kernels.some((k) => k.ast !== undefined));
+  // lines as a tree, callers before what they call
+  assert(data.places.length > 0 && data.places.every((p, i) => (p.parent ?? -1) < i && /_test\.ts:\d+$/.test(p.line)));
+  assert(kernels.every((k) => k.places.every((p) => k.lines.some((l) => l.startsWith(data.places[p].line)))));
+  assert(data.places.some((p) => p.text === "x.exp().contiguous().add(x).realize();"));
   for (const s of schedules) {
     for (const step of s.steps) {
       assert(step.buffers.every((b) => b < s.buffers.length) && step.writes.every((b) => step.buffers.includes(b)));

@@ -21,7 +21,8 @@ for (const [i, name] of ["light", "dark", "narrow"].entries()) {
     ignore,
     fn: () => {
       const s = page!;
-      assert(Number(s.files) >= 1 && /viz_browser\.ts/.test(String(s.program)), String(s.program));
+      assert(Number(s.lines) >= 3 && /viz_browser\.ts:\d+/.test(String(s.program)), String(s.program));
+      assert(/Tensor\.rand\(\[16, 24\]/.test(String(s.program)), "a line is shown with what stands in it");
       assert(Number(s.steps) >= 5 && s.boxes === s.steps && Number(s.memory) > 0);
       assert(/step=\d+/.test(String(s.selectedStep)));
       assert(Number(s.passes) > 20 && Number(s.all) > Number(s.passes), "those that changed nothing are hidden");
