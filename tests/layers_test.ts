@@ -42,7 +42,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   codegen: ["ast", "opt", "machine", "choose", "lower", "late", ""],
   tensor: ["nodes", "handle", "ops", "index", "math", "images", "gradients", "", "transforms", "jit"],
   nn: ["layers", "optim", "datasets", "data", ""],
-  story: ["viz", "explain", ""],
+  story: ["program", "viz", "explain", ""],
   onnx: ["wire", "values", "graph", "ops", "write", ""],
 };
 /** What a backend may import of src. */

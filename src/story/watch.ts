@@ -13,7 +13,7 @@ import { nodesPicture, stepsPicture } from "./picture.ts";
 import { captureKernels } from "./kernel_capture.ts";
 import { Profile } from "./profile.ts";
 import { Profiler } from "./profiler.ts";
-import { atEnd, type Runtime, runtimeHere, tell, writeFile } from "./viz/runtime.ts";
+import { atEnd, type Runtime, runtimeHere, tell, writeFile } from "./program/runtime.ts";
 import { VizRecorder } from "./viz/viz_data.ts";
 import { watchViz } from "./viz/watch_viz.ts";
 

@@ -19,10 +19,19 @@ import { isAllowed } from "./tile_candidates.ts";
 /** Plans that notes tell beside the chosen one. */
 export const TOLD = 3;
 
-/** Notes the plans that were weighed beside the chosen one, with what each takes by the model. */
-export function tellOthers(ast: UOp, others: readonly (readonly [cost: number, opts: readonly Opt[]])[]): void {
+/** A number of the model with three digits: "41,000". */
+export function costText(cost: number): string {
+  return Number(cost.toPrecision(3)).toLocaleString("en-US");
+}
+
+/** Notes the plans that were weighed beside the chosen one, with what each takes by the model, in its unit. */
+export function tellOthers(
+  ast: UOp,
+  others: readonly (readonly [cost: number, opts: readonly Opt[]])[],
+  unit: string,
+): void {
   if (others.length === 0) return;
-  const texts = others.map(([cost, opts]) => `${cost.toPrecision(3)} ${optsText(opts) || "loops as they are"}`);
+  const texts = others.map(([cost, opts]) => `${costText(cost)} ${unit} ${optsText(opts) || "loops as they are"}`);
   note("analysis", ast, `beside it, by the model: ${texts.join("; ")}`, { least: others[0][0] });
 }
 

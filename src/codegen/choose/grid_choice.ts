@@ -19,7 +19,7 @@ import { type AxisOpt, optsText } from "../opt/opt.ts";
 import { GridCandidates } from "./grid_candidates.ts";
 import { tileChain } from "./heuristic_chain.ts";
 import { tiledProduct } from "./tile_candidates.ts";
-import { tellOthers, TOLD, whyNoUnit } from "./choice_notes.ts";
+import { costText, tellOthers, TOLD, whyNoUnit } from "./choice_notes.ts";
 
 /** What is so near the least that any plan takes, or takes so little more than a launch (in microseconds), is good enough. */
 const NEAR_FLOOR = 1.05, LITTLE = 0.5;
@@ -132,8 +132,8 @@ function tell(
 ): Kernel {
   if (!wantsNotes()) return kernel;
   const isOnUnits = kernel.applied.some((o) => o.op === "TC"), more = isOnUnits ? ", on matrix units" : "";
-  const beside = others === undefined ? "" : `, in tiles ${others.toPrecision(3)}`;
-  note("passed", ast, `${what}${more}: ${time.toPrecision(3)} µs by the model${beside}; ${optsText(kernel.applied)}`, {
+  const beside = others === undefined ? "" : `, in tiles ${costText(others)}`;
+  note("passed", ast, `${what}${more}: ${costText(time)} µs by the model${beside}; ${optsText(kernel.applied)}`, {
     time,
     ...others === undefined ? {} : { tiles: others },
   });
@@ -160,7 +160,7 @@ export function chooseGrid(ast: UOp, renderer: Renderer): Kernel {
     tell([ast, renderer], `threads, the best of ${plans.length} plans`, p, kernel, tiled?.time);
     if (wantsNotes()) {
       const others = plans.slice(i + 1, i + 1 + TOLD);
-      tellOthers(ast, others.flatMap((o) => [[o.time, planned(ast, renderer, o)?.applied ?? []] as const]));
+      tellOthers(ast, others.flatMap((o) => [[o.time, planned(ast, renderer, o)?.applied ?? []] as const]), "µs");
     }
     return kernel;
   }

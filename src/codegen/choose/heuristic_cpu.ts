@@ -29,7 +29,7 @@ import { inlineRows } from "../opt/inline_rows.ts";
 import { Kernel } from "../opt/kernel.ts";
 import { type Opt, optsText } from "../opt/opt.ts";
 import { ungate } from "../ast/ungate.ts";
-import { tellOthers, TOLD } from "./choice_notes.ts";
+import { costText, tellOthers, TOLD } from "./choice_notes.ts";
 import { tileDots } from "./dot_tiles.ts";
 import { type Candidate, LoopCandidates } from "./loop_candidates.ts";
 import { LoopCosts, spread, THREAD_COST, touches } from "./loop_costs.ts";
@@ -384,8 +384,8 @@ export function cheaperRows(ast: UOp, { caps }: Renderer): UOp {
   if (inlined === ast) return ast;
   const [kept, computed] = [ast, inlined].map((u) => chooserFor(new Kernel(ungate(u)), caps)?.plan().cost ?? 0);
   if (wantsNotes()) {
-    const costs = `${computed.toPrecision(3)} by the model with their elements computed again, ${
-      kept.toPrecision(3)
+    const costs = `${costText(computed)} cycles by the model with their elements computed again, ${
+      costText(kept)
     } with rows`;
     const isComputed = computed < kept, what = isComputed ? "rows are not kept" : "rows are kept by the kernel";
     note(isComputed ? "missed" : "passed", ast, `${what}: ${costs}`, { kept, computed });
@@ -406,9 +406,9 @@ export function heuristic(kernel: Kernel, { caps }: Renderer): void {
   if (!wantsNotes()) return;
   const opts = optsText(kernel.applied), { cost } = plan;
   const what = opts === "" ? "loops as they are" : `loops by the opts ${opts}`;
-  note("passed", ast, `${what}: ${cost.toPrecision(3)} by the model, the least of its plans`, { cost });
+  note("passed", ast, `${what}: ${costText(cost)} cycles by the model, the least of its plans`, { cost });
   const others = rankedOpts(ast, caps, TOLD + 1).filter((o) => optsText(o.opts) !== opts).slice(0, TOLD);
-  tellOthers(ast, others.map((o) => [o.cost, o.opts] as const));
+  tellOthers(ast, others.map((o) => [o.cost, o.opts] as const), "cycles");
 }
 
 /** Lists of opts for loops, at most so many, that the model takes for nearly as good as its choice: the best first. */

@@ -23,7 +23,7 @@ import {
   StepKeys,
 } from "./script_kernels.ts";
 import { type Moved, roundingOf } from "./script_rounding.ts";
-import { type CallPath, pathOf, shortLine, sourceText } from "../viz/calls.ts";
+import { type CallPath, pathOf, shortLine, sourceText } from "../program/calls.ts";
 import { BufferNames, NameTable } from "./script_names.ts";
 
 /** What a script is made of. */

@@ -5,7 +5,7 @@
  * @module
  */
 import { TYPESCRIPT_WORDS } from "../../renderer/c/typescript.ts";
-import { pathOf, sourceText } from "../viz/calls.ts";
+import { pathOf, sourceText } from "../program/calls.ts";
 import type { TraceBuffer, TraceStep } from "./explain_record.ts";
 
 /** Words that no array may be called. */

@@ -10,7 +10,7 @@ import type { Note } from "../../uop/core/notes.ts";
 import type { Trace, TraceBuffer, TraceStep } from "./explain_record.ts";
 import { numberText, positionText, type Statistics, statisticsText } from "./explain_values.ts";
 import { bufferText, costText } from "./script.ts";
-import { pathOf, shortLine, sourceText } from "../viz/calls.ts";
+import { pathOf, shortLine, sourceText } from "../program/calls.ts";
 
 /** What a story is made of. */
 export interface StorySpec {

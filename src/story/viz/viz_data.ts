@@ -25,7 +25,7 @@ import {
   type WorkData,
 } from "../../uop/core/recording.ts";
 import type { UOp } from "../../uop/core/uop.ts";
-import { pathOf, shortLine, sourceText } from "./calls.ts";
+import { pathOf, shortLine, sourceText } from "../program/calls.ts";
 
 /** What the format is called, and its version: files of another are refused. */
 export const FORMAT = "dinograd recording", VERSION = 2;

@@ -11,7 +11,7 @@ import { listenToNotes } from "../../uop/core/notes.ts";
 import { siteFrames } from "../../helpers/stack.ts";
 import { nodeModule } from "../../helpers/node.ts";
 import { recordAll } from "../../uop/rewrite/record.ts";
-import { atEnd, type Runtime, tell, writeFile } from "./runtime.ts";
+import { atEnd, type Runtime, tell, writeFile } from "../program/runtime.ts";
 import { packedText } from "./pack.ts";
 import { pageHtml } from "./page.ts";
 import { PORT, serveViz, type VizServer } from "./server.ts";
