@@ -61,7 +61,7 @@ export class Rules {
 
   /** What rules of another go are to add up anyway; undefined where that changes nothing. */
   get again(): ReadonlySet<UOp> | undefined {
-    return this.kept.isDisjointFrom(this.addedUp) ? undefined : this.addedUp;
+    return [...this.kept].some((u) => this.addedUp.has(u)) ? this.addedUp : undefined;
   }
 
   /** A source as it is read: what is divided in memory alone is gathered. */
