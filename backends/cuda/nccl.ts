@@ -15,6 +15,7 @@ import {
   type Communicator,
   type Operation,
   opOn,
+  type RangePair,
   type ReduceOp,
   type Work,
 } from "../../src/collectives/communicator.ts";
@@ -121,6 +122,22 @@ export class NcclCommunicator implements Communicator {
     if (site.isAgreed !== true || collective.kind === "barrier") this.compare(operation, String(from[0]?.size));
     if (collective.kind === "barrier" || from[0].size === 0) return new NcclWork(this, operation, 0n);
     return this.queued(operation, () => this.call(collective, from[0], to[0]));
+  }
+
+  startGroup(collective: Collective, pairs: readonly RangePair[], site: CollectiveSite = {}): readonly Work[] {
+    if (site.isAgreed !== true || pairs.length < 2) {
+      return pairs.map(({ from, to }) => this.start(collective, from, to, site));
+    }
+    if (this.failure !== undefined) throw this.failure;
+    const { nccl } = this.options, first = collectiveText(collective, pairs[0].from[0], site.shape);
+    for (const { from, to } of pairs) checkCollective(collective, from, to, this);
+    const text = `${first}, and ${pairs.length - 1} more`,
+      operation = { sequence: ++this.sequence, text, line: site.line };
+    return [this.queued(operation, () => {
+      this.check(nccl.ncclGroupStart(), "ncclGroupStart");
+      for (const { from, to } of pairs) this.call(collective, from[0], to[0]);
+      this.check(nccl.ncclGroupEnd(), "ncclGroupEnd");
+    })];
   }
 
   agree(what: string, text: string, site: CollectiveSite = {}): void {

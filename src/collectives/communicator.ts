@@ -59,6 +59,12 @@ export interface Work {
 /** What is done when it starts. */
 export const DONE: Work = { isDone: () => true, wait: () => {}, join: () => {}, done: () => Promise.resolve() };
 
+/** What a collective reads and writes: a range for each rank that this process holds. */
+export interface RangePair {
+  readonly from: readonly Buffer[];
+  readonly to: readonly Buffer[];
+}
+
 /**
  * Ranks that act together. All of them must start the same collectives in the same order; every wait has a deadline, and
  * past it a {@linkcode CollectiveError} says who did what. After one the communicator is broken: it throws that error again.
@@ -79,6 +85,10 @@ export interface Communicator {
    * @throws {CollectiveError} where ranks call different things, or one has failed before
    */
   start(collective: Collective, from: readonly Buffer[], to: readonly Buffer[], site?: CollectiveSite): Work;
+  /**
+   * Starts the same collective on several ranges, as one where the engine can; from and to by pair. @throws {CollectiveError}
+   */
+  startGroup(collective: Collective, pairs: readonly RangePair[], site?: CollectiveSite): readonly Work[];
   /**
    * Compares a text among all ranks, as that of a schedule: equal texts, equal order of collectives.
    *

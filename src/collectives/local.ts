@@ -23,6 +23,7 @@ import {
   type Communicator,
   DONE,
   opOn,
+  type RangePair,
   type ReduceOp,
   type Work,
 } from "./communicator.ts";
@@ -159,6 +160,9 @@ export class LocalCommunicator implements Communicator {
       const parts = from.map(read);
       results(collective, parts, from[0]?.dtype).forEach((bytes, rank) => to[rank].copyIn(bytes));
     });
+  }
+  startGroup(collective: Collective, pairs: readonly RangePair[], site?: CollectiveSite): readonly Work[] {
+    return pairs.map(({ from, to }) => this.start(collective, from, to, site));
   }
   agree(): void {} // one process, one text
   split(colors: readonly number[]): Communicator[] {

@@ -15,6 +15,7 @@ import {
   collectiveText,
   type Communicator,
   type Operation,
+  type RangePair,
   type Work,
 } from "./communicator.ts";
 import { pollAsync, pollUntil } from "./deadline.ts";
@@ -146,6 +147,10 @@ export class MpiCommunicator implements Communicator {
     this.queue.push(work);
     this.advance();
     return work;
+  }
+
+  startGroup(collective: Collective, pairs: readonly RangePair[], site?: CollectiveSite): readonly Work[] {
+    return pairs.map(({ from, to }) => this.start(collective, from, to, site));
   }
 
   /** Posts what moves the data of a collective. */

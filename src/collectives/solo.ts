@@ -4,7 +4,14 @@
  * @module
  */
 import type { Buffer } from "../device/buffer.ts";
-import { checkCollective, type Collective, type Communicator, DONE, type Work } from "./communicator.ts";
+import {
+  checkCollective,
+  type Collective,
+  type Communicator,
+  DONE,
+  type RangePair,
+  type Work,
+} from "./communicator.ts";
 
 /** Of one process, which agrees with itself and has nobody to leave. */
 export abstract class OneProcess implements Communicator {
@@ -12,6 +19,9 @@ export abstract class OneProcess implements Communicator {
   abstract readonly size: number;
   readonly ranks: readonly number[] = [0];
   abstract start(collective: Collective, from: readonly Buffer[], to: readonly Buffer[]): Work;
+  startGroup(collective: Collective, pairs: readonly RangePair[]): readonly Work[] {
+    return pairs.map(({ from, to }) => this.start(collective, from, to));
+  }
   agree(): void {}
   split(): Communicator[] {
     return [this];

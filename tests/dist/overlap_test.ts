@@ -46,12 +46,12 @@ function watched(body: () => void): Seen[] {
 }
 
 /** A step of four layers, placed as `how` says. */
-function stepOf(how: Parameters<typeof state.place>[2]): () => Tensor {
+function stepOf(how: Parameters<typeof state.place>[2], width = 8): () => Tensor {
   Tensor.manualSeed(2);
-  const layers = [0, 1, 2, 3].map(() => new nn.Linear(8, 8));
+  const layers = [0, 1, 2, 3].map(() => new nn.Linear(width, width, { bias: width === 8 }));
   state.place(layers, mesh, how);
   const optimizer = new nn.optim.SGD(state.getParameters(layers), { lr: 0.02 });
-  const x = Tensor.randn([4, 8]).shard(mesh, ["data", null]).realize();
+  const x = Tensor.randn([4, width]).shard(mesh, ["data", null]).realize();
   return () =>
     Tensor.train(() => {
       optimizer.zeroGrad();
@@ -77,11 +77,30 @@ for (const captured of [false, true]) {
 }
 
 Deno.test("overlap: gradients go while those of the layers before are computed", () => {
-  const step = stepOf({ shard: "data", zero: 2 });
+  const step = stepOf({ shard: "data", zero: 2 }, 512); // each is more than the first bucket
   step();
   const scatters = watched(step).filter((s) => s.kind === "reduceScatter");
-  assert.ok(scatters.length >= 4);
-  assert.ok(scatters.filter((s) => s.joined > s.started).length >= 3, JSON.stringify(scatters));
+  assert.equal(scatters.length, 4);
+  assert.ok(
+    scatters[0].joined > scatters[0].started && scatters[0].started < scatters[3].started,
+    JSON.stringify(scatters),
+  );
+});
+
+Deno.test("overlap: small gradients that are divided go as a group", () => {
+  const groups: number[] = [], { startGroup } = LocalCommunicator.prototype;
+  const step = stepOf({ shard: "data", zero: 2 });
+  step();
+  LocalCommunicator.prototype.startGroup = function (collective, pairs, site) {
+    groups.push(pairs.length);
+    return startGroup.call(this, collective, pairs, site);
+  };
+  try {
+    step();
+  } finally {
+    LocalCommunicator.prototype.startGroup = startGroup;
+  }
+  assert.deepEqual(groups, [8], "four weights and four biases");
 });
 
 /** What is waited for before each step; each reads and writes entries, and moves bytes where a number is given. */

@@ -1,6 +1,6 @@
 /**
- * Collectives that go as one: sums of gradients wait for each other, up to some bytes, and are then one step over memory in
- * which they lie next to each other (memory_plan.ts). In: nodes in a legal order. Out: one in which those that may go
+ * Collectives that go as one: sums of gradients wait for each other, up to some bytes, and are then one step: over memory in
+ * which they lie next to each other (memory_plan.ts), or as a group, where each rank gets parts of several. In: nodes in a legal order. Out: one in which those that may go
  * together follow each other, early, with what reads them as late as the graph allows; then their steps as one. A function
  * of the graph alone, so that it is the same on all ranks.
  *
@@ -22,14 +22,19 @@ function bucketKey(step: TemplateItem | undefined, infos: Infos): string | undef
   if (step?.kind !== "collective" || step.entries.length !== 2) return undefined;
   const { kind, mesh, axes, op } = step.collective!, [to, from] = step.entries.map((e) => infos[e]);
   const isFree = (i: Infos[number]): boolean => !i.kept && i.slot === undefined && i.view === undefined;
-  return kind === "allReduce" && isFree(to) && isFree(from)
-    ? `${from.dtype} ${op} ${axes} ${mesh} ${mesh.device}`
+  return kind === "reduceScatter" || (liesTogether(kind) && isFree(to) && isFree(from))
+    ? `${kind} ${from.dtype} ${op} ${axes} ${mesh} ${mesh.device}`
     : undefined;
 }
 
 function bytesOf(step: TemplateItem, infos: Infos): number {
   const { size, dtype } = infos[step.entries[1]];
   return size * dtype.itemsize;
+}
+
+/** Whether several collectives of a kind are one over memory that lies next to each other: others have parts between. */
+function liesTogether(kind: CollectiveArg["kind"]): boolean {
+  return kind === "allReduce";
 }
 
 /** Nodes that some candidate depends on. */
@@ -175,7 +180,9 @@ export function neighborsOf(
 ): number[][] {
   return items.flatMap(({ entries, collective }) => {
     const half = entries.length / 2;
-    return collective === undefined || half < 2 ? [] : [entries.slice(0, half), entries.slice(half)];
+    return collective === undefined || half < 2 || !liesTogether(collective.kind)
+      ? []
+      : [entries.slice(0, half), entries.slice(half)];
   });
 }
 

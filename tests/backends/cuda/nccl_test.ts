@@ -88,6 +88,34 @@ test("NCCL: collectives come after what kernels have queued, and before what is 
     assert.deepEqual(valuesOf(own), [1, 2]);
   }));
 
+test("NCCL: several of one kind are a group, and one work", () =>
+  withDevice((device) => {
+    const nccl = new FakeNccl(), ranks = ranksOn(device, nccl, 2);
+    const given = [[[1, 2], [3, 5]], [[7, 0, 1, 1], [1, 2, 3, 4]]].map((rows) => rows.map((v) => range(device, v)));
+    const made = given.map((rows) => rows.map((b) => range(device, new Array(b.size / 2).fill(9))));
+    nccl.log.length = 0;
+    const works = ranks.map((r, i) =>
+      r.startGroup(
+        { kind: "reduceScatter", op: "sum" },
+        given.map((rows, k) => ({ from: [rows[i]], to: [made[k][i]] })),
+        AGREED,
+      )
+    );
+    assert.deepEqual(nccl.log, [
+      "group",
+      "reduceScatter 0",
+      "reduceScatter 0",
+      "end",
+      "group",
+      "reduceScatter 1",
+      "reduceScatter 1",
+      "end",
+    ]);
+    for (const list of works) for (const w of list) w.wait();
+    assert.deepEqual(works.map((list) => list.length), [1, 1]);
+    assert.deepEqual(made.map((rows) => rows.map(valuesOf)), [[[4], [7]], [[8, 2], [4, 5]]]);
+  }));
+
 test("NCCL: what the card waits for has a deadline too: a read finds that a rank is gone", () =>
   withDevice(async (device) => {
     const nccl = new FakeNccl(), [rank] = ranksOn(device, nccl, 1, 20), own = range(device, [1, 2]);
