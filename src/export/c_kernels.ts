@@ -86,7 +86,7 @@ export function cCaps({ style, vector, threads }: CForm): Capabilities {
 }
 
 /** For {@linkcode toProgram}. */
-export function cRenderer(form: CForm): Renderer {
+function cRenderer(form: CForm): Renderer {
   return new CStyleRenderer(C_LANGUAGE, cCaps(form));
 }
 

@@ -46,7 +46,7 @@ export function jsArray(d: DType): string {
 const OWN_NAMES = ["memory", "init", "reset", "seed", "counter", "weights", "device"];
 
 /** What arrays are called outside: as in the plan, those of one of several functions after it. */
-export function shownNames(entries: readonly PlanEntry[]): ReadonlyMap<number, string> {
+function shownNames(entries: readonly PlanEntry[]): ReadonlyMap<number, string> {
   const names = new Names("t", [...OWN_NAMES, ...entries.map(entryName)]), out = new Map<number, string>();
   for (const { name, plan } of entries) {
     for (const [n, a] of [...arraysOf(plan, "input"), ...arraysOf(plan, "output")]) {
@@ -58,7 +58,7 @@ export function shownNames(entries: readonly PlanEntry[]): ReadonlyMap<number, s
 }
 
 /** The module of an export. */
-export function wasmModule(entries: readonly PlanEntry[], writer: Standalone): Uint8Array<ArrayBuffer> {
+function wasmModule(entries: readonly PlanEntry[], writer: Standalone): Uint8Array<ArrayBuffer> {
   const [{ plan }] = entries, shown = shownNames(entries);
   let end = roundUp(plan.weightBytes, EXPORT_ALIGN);
   const initial = end;
@@ -161,7 +161,7 @@ function methodText(e: PlanEntry, shown: ReadonlyMap<number, string>): string[] 
 }
 
 /** The loader: an ES module without imports. */
-export function wasmLoader(entries: readonly PlanEntry[]): string {
+function wasmLoader(entries: readonly PlanEntry[]): string {
   const [{ plan }] = entries, { name, arrays } = plan, needs = needsOf(entries), shown = shownNames(entries);
   const views = [...shown].map(([n, known]) => {
     const { dtype, size } = arrays[n];
@@ -213,7 +213,7 @@ function methodType(e: PlanEntry): string[] {
 }
 
 /** The types of the loader. */
-export function wasmTypes(entries: readonly PlanEntry[]): string {
+function wasmTypes(entries: readonly PlanEntry[]): string {
   const [{ plan: { name, arrays } }] = entries, title = name[0].toUpperCase() + name.slice(1);
   const needs = needsOf(entries), bytes = "string | URL | BufferSource";
   return [
@@ -277,7 +277,7 @@ function recordedCall({ arrays, test }: ExportPlan): RecordedCall {
 }
 
 /** The recorded call as data; those of several functions by their names. */
-export function recordedJson(entries: readonly PlanEntry[]): string {
+function recordedJson(entries: readonly PlanEntry[]): string {
   const calls = entries.map((e) => [e.name, recordedCall(e.plan)] as const);
   return `${JSON.stringify(calls[0][0] === "" ? calls[0][1] : Object.fromEntries(calls))}\n`;
 }
@@ -298,7 +298,7 @@ export function resultsText({ plan }: PlanEntry, made: string): string {
 }
 
 /** A program for Deno, Node.js or Bun that does the recorded calls again. */
-export function wasmTest(entries: readonly PlanEntry[], load: string, imports: readonly string[]): string {
+function wasmTest(entries: readonly PlanEntry[], load: string, imports: readonly string[]): string {
   const [{ plan: { name, stateBytes } }] = entries, { draws } = needsOf(entries);
   const calls = entries.flatMap((e) => {
     const { test } = e.plan, from = e.name === "" ? "test" : `test.${e.name}`;

@@ -23,7 +23,7 @@ function readArguments(args: readonly string[]): { file: string; options: Map<st
 }
 
 /** Writes the files of an explanation. */
-export function writeExplanation(e: Explanation, folder: string): string[] {
+function writeExplanation(e: Explanation, folder: string): string[] {
   Deno.mkdirSync(folder, { recursive: true });
   const files: string[] = [],
     put = (name: string, content: string | Uint8Array): void => {

@@ -55,7 +55,7 @@ function bytesOf(t: (WholeTensor & { readonly name?: string }) | undefined): Byt
 const SUM_BITS = 20;
 
 /** A factor as a multiplier below 2^31, and the power of two behind it. */
-export function multiplierOf(factor: number): [multiplier: number, exponent: number] {
+function multiplierOf(factor: number): [multiplier: number, exponent: number] {
   let mantissa = factor, exponent = 0;
   for (; mantissa >= 1; exponent++) mantissa /= 2;
   for (; mantissa < 0.5 && exponent > -64; exponent--) mantissa *= 2;

@@ -43,7 +43,7 @@ export function listOf(x: unknown, what: string, bad: Fault): unknown[] {
 }
 
 /** Files of all groups, which lie in the model's folder. @throws for one that does not */
-export function weightFiles(manifest: unknown, bad: Fault): string[] {
+function weightFiles(manifest: unknown, bad: Fault): string[] {
   return listOf(manifest, "weightsManifest", bad).flatMap((group, i) =>
     listOf(recordOf(group, `group ${i} of weightsManifest`, bad).paths, `the paths of group ${i}`, bad).map((path) => {
       if (typeof path !== "string" || path === "" || /^[/\\]|^\w+:|\\/.test(path) || path.split("/").includes("..")) {

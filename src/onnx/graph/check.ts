@@ -17,7 +17,7 @@ import {
 } from "../wire/messages.ts";
 
 /** The graphs in attributes of a node. */
-export function graphsOf(node: Node): Graph[] {
+function graphsOf(node: Node): Graph[] {
   return [...node.attributes.values()].flatMap((a) => a.g === undefined ? [] : [a.g]);
 }
 

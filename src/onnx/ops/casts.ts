@@ -20,7 +20,7 @@ function exponentOf(x: Tensor): Tensor {
 }
 
 /** Float32 rounded to what a small float holds, still as float32. */
-export function roundSmall(x: Tensor, s: SmallType, saturate: boolean): Tensor {
+function roundSmall(x: Tensor, s: SmallType, saturate: boolean): Tensor {
   const y = x.float(), step = exp2Of(exponentOf(y).maximum(1 - s.bias).sub(s.mantissa));
   const r = y.div(step).round().mul(step), big = r.abs().gt(s.max);
   const limit = y.lt(0).where(-s.max, s.max);

@@ -65,7 +65,7 @@ function layerNorm(c: Call): Result {
 }
 
 /** The input over the root of its mean square. */
-export function rmsNormalized(x: Tensor, axes: number[], epsilon: number): Tensor {
+function rmsNormalized(x: Tensor, axes: number[], epsilon: number): Tensor {
   const wide = stash(x);
   return wide.mul(wide.square().mean(axes, { keepdim: true }).add(epsilon).rsqrt());
 }

@@ -58,7 +58,7 @@ export function dequantizeLinear(c: Call): Result {
 }
 
 /** Rounded to bytes by its own range, which has zero in it; where all is zero, the scale is 1. */
-export function bytesByRange(x: Tensor): { readonly bytes: Tensor; readonly scale: Tensor; readonly zero: Tensor } {
+function bytesByRange(x: Tensor): { readonly bytes: Tensor; readonly scale: Tensor; readonly zero: Tensor } {
   const max = x.max().maximum(0), min = x.min().minimum(0), range = max.sub(min).div(255);
   const scale = range.eq(0).where(1, range), zero = min.neg().div(scale).round().clamp(0, 255);
   return { bytes: x.div(scale).round().add(zero).clamp(0, 255), scale, zero };

@@ -23,7 +23,7 @@ export interface Windows {
 }
 
 /** The windows of a node over axes of `sizes`. */
-export function windowsOf(c: Call, sizes: readonly number[], kernel: readonly number[]): Windows {
+function windowsOf(c: Call, sizes: readonly number[], kernel: readonly number[]): Windows {
   const n = sizes.length, ones = new Array<number>(n).fill(1), auto = c.text("auto_pad", "NOTSET");
   if (kernel.length !== n) throw c.fail(`a kernel of ${kernel.length} axes does not fit ${n} spatial ones`);
   const strides = c.ints("strides", ones), dilations = c.ints("dilations", ones), ceil = c.int("ceil_mode", 0) === 1;

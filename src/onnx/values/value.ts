@@ -121,7 +121,7 @@ export function knownInts(values: readonly Size[] | Size): Value {
 }
 
 /** Numbers of the host on a device: one that all elements are needs no memory, on no device. */
-export function tensorOfHost(data: ArrayLike<number>, dtype: DType, shape: readonly number[], device: string): Tensor {
+function tensorOfHost(data: ArrayLike<number>, dtype: DType, shape: readonly number[], device: string): Tensor {
   if (data.length > 0) {
     let uniform = true;
     for (let i = 1; uniform && i < data.length; i++) uniform = Object.is(data[i], data[0]);

@@ -128,7 +128,7 @@ function entry(r: ProtoReader, into: Map<string, string>): void {
 }
 
 /** A TensorProto. */
-export function readTensor(r: ProtoReader): TensorProto {
+function readTensor(r: ProtoReader): TensorProto {
   const t: TensorProto = {
     name: "",
     type: 0,

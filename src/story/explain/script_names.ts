@@ -49,7 +49,7 @@ const ASSIGNS = [
 ];
 
 /** What a line calls the value that it makes; "" where it says nothing. */
-export function nameInLine(at: string): string {
+function nameInLine(at: string): string {
   const text = sourceText(at);
   for (const pattern of ASSIGNS) {
     const m = pattern.exec(text);
