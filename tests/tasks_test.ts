@@ -8,9 +8,13 @@ import { ROOT, runDeno } from "./system/subprocess.ts";
 
 const { tasks } = JSON.parse(Deno.readTextFileSync(new URL("deno.json", ROOT))) as { tasks: Record<string, unknown> };
 
+/** What tasks write, which is removed at the end. */
+const written = Deno.makeTempDirSync({ prefix: "dinograd-tasks-" });
+addEventListener("unload", () => Deno.removeSync(written, { recursive: true }));
+
 /** A model in a file. */
 function smallModel(): string {
-  const path = `${Deno.makeTempDirSync()}/model.onnx`;
+  const path = `${written}/model.onnx`;
   const port = [1, ["n", 3]] as const;
   Deno.writeFileSync(path, buildModel({ nodes: [["Relu", ["x"], ["y"]]], inputs: { x: port }, outputs: { y: port } }));
   return path;
@@ -26,7 +30,7 @@ const TASKS: Readonly<Record<string, readonly [args: readonly string[], printed:
   "test:web": "web/web_test.ts runs it",
   "test:dist": "the suite runs its tests, fewer of them",
   "test:cuda": [["--suites", "card", "--only", "ptx"], /passed|nothing was tested/],
-  web: [["--no-serve", "--out", Deno.makeTempDirSync()], /^built /m],
+  web: [["--no-serve", "--out", `${written}/web`], /^built /m],
   bundle: "web/web_test.ts does as it does, in a folder of its own",
   npm: "package/npm_test.ts does as it does, in a folder of its own",
   bench: [["--filter", "matmul_256"], /matmul_256\/WASM/],
@@ -39,8 +43,8 @@ const TASKS: Readonly<Record<string, readonly [args: readonly string[], printed:
   replay: "replay_test.ts runs it",
   digest: [["--compare", "--writer", "JS"], /^all kernels are as before$/m],
   viz: [["--json", "passes"], /^\{"pass":0,/],
-  explain: [["examples/regression.ts", "--limit", "9", "--out", Deno.makeTempDirSync()], /computes them again/],
-  export: [["examples/convnet.ts", "--style", "plain", "--out", Deno.makeTempDirSync()], /example$/m],
+  explain: [["examples/regression.ts", "--limit", "9", "--out", `${written}/explain`], /computes them again/],
+  export: [["examples/convnet.ts", "--style", "plain", "--out", `${written}/export`], /example$/m],
   docs: [["--check"], /examples that run, 0 broken|cannot be fetched/],
   onnx: [
     [smallModel(), "--bench", "--device", "WASM", "--sizes", "n=2", "--runs", "2"],

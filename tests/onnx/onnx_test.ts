@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { Device, GlobalCounters, jit, Tensor, Variable } from "../../mod.ts";
 import * as onnx from "../../src/onnx/onnx.ts";
 import { buildModel, type ModelSpec, type NodeSpec } from "./build_model.ts";
+import { inFolder } from "../support/folder.ts";
 
 await Device.open(Device.default); // not within a test: where constants that belong to no device are computed
 const F = 1, I = 7;
@@ -194,9 +195,8 @@ for (
   });
 }
 
-Deno.test("onnx: external data is read from the model's folder alone", async () => {
-  const folder = await Deno.makeTempDir();
-  try {
+Deno.test("onnx: external data is read from the model's folder alone", () =>
+  inFolder(async (folder) => {
     await Deno.writeFile(`${folder}/w.bin`, new Uint8Array(Float32Array.of(0, 10, 20).buffer));
     const model = (external: Record<string, string>) =>
       buildModel({
@@ -237,10 +237,7 @@ Deno.test("onnx: external data is read from the model's folder alone", async () 
     ) {
       await assert.rejects(onnx.load(inMemory, { device, files: files as never }), want);
     }
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
-});
+  }));
 
 Deno.test("onnx: constants of nodes, branches and functions may lie in files as well", async () => {
   const external = { location: "w.bin" }, files = { "w.bin": Float32Array.of(10, 20).buffer };

@@ -8,6 +8,7 @@ import { runDeno } from "../system/subprocess.ts";
 import { randomSaves } from "./random_saves.ts";
 import { Random } from "../support/random.ts";
 import { savedModels } from "./saved_models.ts";
+import { inFolder } from "../support/folder.ts";
 
 Device.default = "WASM";
 await Device.open("WASM");
@@ -77,16 +78,12 @@ Deno.test("onnx: the largest and the least of whole numbers beyond 2^63", async 
   assert.deepEqual(await got[0].tolist(), 2n ** 64n - 64n);
 });
 
-Deno.test("onnx: a model in a file", async () => {
-  const folder = await Deno.makeTempDir({ prefix: "dinograd-onnx-" });
-  try {
+Deno.test("onnx: a model in a file", () =>
+  inFolder(async (folder) => {
     await onnx.save((x: Tensor) => x.mul(2), [Tensor.zeros([2])], `${folder}/double.onnx`);
     const model = await onnx.load(`${folder}/double.onnx`);
     assert.deepEqual(await (model.call(new Tensor([1, 2], { dtype: "float32" })).y as Tensor).tolist(), [2, 4]);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
-});
+  }));
 
 const x = Tensor.zeros([2, 3]).realize(), held = Tensor.zeros([3]).realize(), n = new Variable("n", 1, 2);
 const REFUSED: readonly (readonly [string, (x: Tensor) => unknown, onnx.SaveOptions, RegExp])[] = [

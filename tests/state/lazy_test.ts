@@ -114,9 +114,8 @@ Deno.test("lazy: a file may be saved over while its tensors are in use", () =>
     assert.deepEqual([...Deno.readDirSync(folder)].map((e) => e.name), ["a.safetensors"]);
   }));
 
-Deno.test("lazy: DISK neither computes nor takes values", async () => {
-  const folder = await Deno.makeTempDir();
-  try {
+Deno.test("lazy: DISK neither computes nor takes values", () =>
+  inFolder(async (folder) => {
     await Deno.writeFile(`${folder}/b`, new Uint8Array([1, 2, 3, 4, 5, 6, 7, 8]));
     const t = await state.fromFile(`${folder}/b`, { device: "DISK" });
     assert.equal(t.device, "DISK");
@@ -136,10 +135,7 @@ Deno.test("lazy: DISK neither computes nor takes values", async () => {
       (e) => e instanceof FormatError && /it is no file/.test(e.message),
     );
     await assert.rejects(() => state.fromFile(`${folder}/none`), Deno.errors.NotFound);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
-});
+  }));
 
 Deno.test("lazy: loading a model reads each tensor once, and leaves no second copy on the device", () =>
   inFolder(async (folder) => {

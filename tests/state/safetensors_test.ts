@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { FormatError, state, Tensor } from "../../mod.ts";
 import "../nn/support.ts";
+import { inFolder } from "../support/folder.ts";
 
 /** A file of a header text and some data bytes. */
 function file(header: string, data = 0): Uint8Array {
@@ -35,9 +36,8 @@ Deno.test("safetensors: every dtype comes back, bit for bit", async () => {
   }
 });
 
-Deno.test("safetensors: files", async () => {
-  const dir = await Deno.makeTempDir();
-  try {
+Deno.test("safetensors: files", () =>
+  inFolder(async (dir) => {
     const path = `${dir}/a.safetensors`;
     await state.safeSave({ w: new Tensor([[1, 2], [3, 4.5]]) }, path, { metadata: { k: "v" } });
     assert.deepEqual([...Deno.readDirSync(dir)].map((e) => e.name), ["a.safetensors"]);
@@ -52,10 +52,7 @@ Deno.test("safetensors: files", async () => {
       () => state.safeLoad(`${dir}/b`),
       (e: unknown) => e instanceof FormatError && /\/b: /.test(e.message),
     );
-  } finally {
-    await Deno.remove(dir, { recursive: true });
-  }
-});
+  }));
 
 Deno.test("saving: a file has the values of one moment, whatever runs beside it, and does not wait for each tensor", async () => {
   const dir = await Deno.makeTempDir(), names = Array.from({ length: 40 }, (_, i) => `w${i}`);

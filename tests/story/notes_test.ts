@@ -4,6 +4,7 @@ import { context, Device, Tensor } from "../../mod.ts";
 import { explain } from "../../src/story/story.ts";
 import { listenToNotes, type Note } from "../../src/uop/core/notes.ts";
 import { openObserving } from "../support/snapshot_writers.ts";
+import { inFolder } from "../support/folder.ts";
 
 Device.get(Device.default);
 
@@ -79,9 +80,8 @@ Deno.test("notes: the plans beside the chosen one are told, with what the model 
   }
 });
 
-Deno.test("notes: explain tells what BEAM measured", async () => {
-  const folder = await Deno.makeTempDir();
-  try {
+Deno.test("notes: explain tells what BEAM measured", () =>
+  inFolder((folder) => {
     context({ CACHEDIR: folder, NOOPT: 0, BEAM: 1 }, () => {
       const x = Tensor.rand([64, 48], { device: "WASM" }).realize();
       const e = explain(() => x.mul(2.125).sum(0));
@@ -90,7 +90,4 @@ Deno.test("notes: explain tells what BEAM measured", async () => {
       assertEquals(note.kind, note.numbers.ratio < 1 ? "passed" : "missed");
       assert(e.story.includes(note.text), e.story);
     });
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
-});
+  }));

@@ -1,6 +1,7 @@
 /** The examples run as the README says: the quickstart without any permission. @module */
 import assert from "node:assert/strict";
 import { ROOT, runDeno } from "./subprocess.ts";
+import { inFolder } from "../support/folder.ts";
 
 Deno.test("examples: the quickstart needs no permission", async () => {
   const { code, stdout, stderr } = await runDeno(["run", "--no-check", "--no-prompt", "examples/quickstart.ts"]);
@@ -10,9 +11,8 @@ Deno.test("examples: the quickstart needs no permission", async () => {
   assert.ok(losses[5] < 0.01 && losses[5] < losses[0], String(losses));
 });
 
-Deno.test("examples: a short demo trains, saves, reloads and closes with its accuracy", async () => {
-  const dir = await Deno.makeTempDir();
-  try {
+Deno.test("examples: a short demo trains, saves, reloads and closes with its accuracy", () =>
+  inFolder(async (dir) => {
     const demo = new URL("examples/demo.ts", ROOT).href;
     const child = await new Deno.Command(Deno.execPath(), {
       args: ["run", "-A", "--no-check", demo, "--epochs", "2", "--seed", "1"],
@@ -26,10 +26,7 @@ Deno.test("examples: a short demo trains, saves, reloads and closes with its acc
     assert.match(text, /\d+ kernels a step, [\d.]+ ms a step/);
     assert.ok(Deno.statSync(`${dir}/digits.safetensors`).size > 10_000);
     assert.equal(errors.includes("█"), false);
-  } finally {
-    await Deno.remove(dir, { recursive: true });
-  }
-});
+  }));
 
 Deno.test("examples: the demo refuses unknown options", async () => {
   const { code, stderr } = await runDeno(["run", "--no-check", "-A", "examples/demo.ts", "--sead", "1"]);
