@@ -9,8 +9,8 @@ import { REFERENCE_PAGE, referencePage } from "./reference_page.ts";
 import { FAMILIES, methodNames, TENSOR_PAGE, tensorPage } from "./tensor_page.ts";
 import { ROOT } from "../system/subprocess.ts";
 
-/** What has examples: pages, and sources with comments. */
-function documented(): string[] {
+/** Pages, and sources with comments. */
+function written(): string[] {
   const found = ["mod.ts", "README.md", "bench/README.md"];
   const walk = (folder: string) => {
     for (const e of Deno.readDirSync(new URL(folder, ROOT))) {
@@ -19,11 +19,46 @@ function documented(): string[] {
     }
   };
   for (const folder of ["src/", "backends/", "docs/"]) walk(folder);
-  return found.filter((f) => /^(?: +\* ?)?```ts\b/m.test(Deno.readTextFileSync(new URL(f, ROOT)))).sort();
+  return found.sort();
+}
+
+/** Those of them that have examples. */
+function documented(): string[] {
+  return written().filter((f) => /^(?: +\* ?)?```ts\b/m.test(Deno.readTextFileSync(new URL(f, ROOT))));
+}
+
+function exists(file: URL): boolean {
+  try {
+    return Deno.statSync(file).isFile;
+  } catch {
+    return false;
+  }
 }
 
 const files = documented();
 const snippets: Snippet[] = files.flatMap((f) => snippetsOf(f, Deno.readTextFileSync(new URL(f, ROOT))));
+
+/** Files that the examples of contributing.md make. */
+const MADE: readonly string[] = ["backends/listing/listing.ts", "src/codegen/late/doubling.ts"];
+
+Deno.test("doc: the files that pages and comments name are there", () => {
+  const missing: string[] = [];
+  let count = 0;
+  for (const file of written()) {
+    const text = Deno.readTextFileSync(new URL(file, ROOT));
+    for (
+      const [name] of text.matchAll(
+        /(?<!\w\/|\w)(?:src|backends|tests|bench|examples|docs)\/[\w./]+\.(?:ts|md|py|c|json|tsv)\b/g,
+      )
+    ) {
+      const isThere = ["", ".gz"].some((end) => exists(new URL(name + end, ROOT)));
+      if (!isThere && !MADE.includes(name)) missing.push(`${file}: ${name}`);
+      count++;
+    }
+  }
+  assert.deepEqual(missing, []);
+  assert.ok(count > 150, `${count} names`);
+});
 
 Deno.test("doc: every example type-checks, runs, and prints what its comments say", async () => {
   const independent = snippets.filter((s) => !s.attributes.includes("ignore"));
