@@ -20,8 +20,9 @@ const PROGRAMS: Readonly<Record<string, Want>> = {
   cnn: {
     script: [
       /fields of Cnn, cnn\.ts:\d+ {2}readonly c1 = new nn\.Conv2d/,
-      /^const conv2d = .*float32\[4, 1, 3, 3\]/m,
-      /^const c2 = /m,
+      /^const c1_weight = .*float32\[4, 1, 3, 3\]/m,
+      /^const head_bias = .*float32\[3\]/m,
+      /^ *adam_\w+\[i\] = x\d+;$/m,
     ],
   },
   rnn: { script: [/^const lstmCell = /m, /rnn\.ts:\d+ {2}const \[nextH, nextC\] = cell\.call/] },

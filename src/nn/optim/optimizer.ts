@@ -16,6 +16,7 @@ import { ArgumentError, DeviceError, JitError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
 import { checkOptions, describe } from "../../helpers/options.ts";
 import { hasState } from "../../helpers/stateful.ts";
+import { getStateDict, namesHeard } from "../../state/state_dict.ts";
 import { forgetLosses, lossesOf } from "../../tensor/gradients/backward.ts";
 import { gradsReading } from "../../tensor/gradients/open_gradients.ts";
 import { endGraphs, forgetOrigin } from "../../tensor/gradients/origins.ts";
@@ -248,6 +249,9 @@ export abstract class Optimizer {
   private stepBeside(options: StepOptions, stepped: readonly Tensor[]): Tensor[] {
     const name = this.constructor.name;
     checkOptions(`step ${name}`, options, ["when", "also"]);
+    if (namesHeard.listener !== undefined) {
+      getStateDict(this, { prefix: name.replace(/^[A-Z]+(?![a-z])|^[A-Z]/, (capitals) => capitals.toLowerCase()) });
+    }
     if (!Tensor.training) {
       throw new ArgumentError(`step ${name}`, {
         reason: "Tensor.training is false; run the training step inside Tensor.train(() => ...)",

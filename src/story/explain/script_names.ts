@@ -53,9 +53,21 @@ function nameInLine(at: string): string {
   const text = sourceText(at);
   for (const pattern of ASSIGNS) {
     const m = pattern.exec(text);
-    if (m !== null) return m[1];
+    if (m !== null) return declaresMore(text.slice(m.index + m[0].length)) ? "" : m[1];
   }
   return "";
+}
+
+/** Whether the rest of a declaration declares another name: then none is that of all that the line makes. */
+function declaresMore(text: string): boolean {
+  let depth = 0;
+  for (let i = 0; i < text.length; i++) {
+    const c = text[i];
+    if ("([{".includes(c)) depth++;
+    else if (")]}".includes(c)) depth--;
+    else if (c === "," && depth === 0 && /^\s*[A-Za-z_$][\w$]*\s*=[^=>]/.test(text.slice(i + 1))) return true;
+  }
+  return false;
 }
 
 /** The names of buffers, given when they are first asked for. */
