@@ -48,12 +48,17 @@ const ASSIGNS = [
   /^(?:(?:readonly|private|public|protected|static|override)\s+)*#?([A-Za-z_$][\w$]*)\s*(?::[^=]+)?=[^=>]/,
 ];
 
+/** A value that is no tensor: what is explained stands in the same line. */
+const EXPLAINS = /^\s*(?:await\s+)?(?:\w+\.)?explain\(/;
+
 /** What a line calls the value that it makes; "" where it says nothing. */
 function nameInLine(at: string): string {
   const text = sourceText(at);
   for (const pattern of ASSIGNS) {
     const m = pattern.exec(text);
-    if (m !== null) return declaresMore(text.slice(m.index + m[0].length)) ? "" : m[1];
+    if (m === null) continue;
+    const rest = text.slice(m.index + m[0].length - 1);
+    return declaresMore(rest) || EXPLAINS.test(rest) ? "" : m[1];
   }
   return "";
 }
