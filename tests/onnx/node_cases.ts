@@ -93,8 +93,8 @@ const REASONS: readonly (readonly [RegExp, string])[] = [
   [/^training_dropout(?!_zero)/, "it expects the mask that NumPy drew; ours is another, of the same distribution"],
   [/^dft_inverse/, "it expects 1.9e-7 where the exact result, ours, is 0; onnx allows 1e-7"],
   [
-    /^image_decoder_decode_(jpeg|webp)/,
-    "PNG, BMP, TIFF and PNM are decoded: others by the platform's codecs, before the model",
+    /^image_decoder_decode_(jpeg2k|webp)/,
+    "PNG, JPEG, BMP, TIFF and PNM are decoded: others by the platform's codecs, before the model",
   ],
 ];
 /** Why a case fails that does. */

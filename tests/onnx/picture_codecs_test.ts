@@ -1,6 +1,10 @@
-/** Pictures within models: every kind of PNG beside the platform's packing, BMP, TIFF and PNM, and spoiled ones. */
+/**
+ * Pictures within models: every kind of PNG beside the platform's packing, JPEG beside libjpeg-turbo (fixtures/onnx/jpeg.py),
+ * BMP, TIFF and PNM, and spoiled ones.
+ */
 import assert from "node:assert/strict";
 import { deflateSync } from "node:zlib";
+import { crc32 } from "../../src/helpers/crc.ts";
 import { inflateNow } from "../../src/onnx/ops/special/inflate_now.ts";
 import { decodePicture } from "../../src/onnx/ops/special/picture_codecs.ts";
 
@@ -136,12 +140,10 @@ Deno.test("pictures: BMP from below, gray PNM with a comment; others are refused
   const text = (s: string) => new TextEncoder().encode(s);
   for (
     const [file, why] of [
-      [
-        Uint8Array.of(0xff, 0xd8, 0xff),
-        /the picture is JPEG, which is not decoded here: decode it with the platform's codecs/,
-      ],
-      [text("RIFF"), /is WebP/],
-      [text("GIF8"), /none of PNG, BMP, TIFF and PNM/],
+      [Uint8Array.of(0xff, 0xd8, 0xff), /bytes are too few/],
+      [text("RIFF"), /the picture is WebP, which is not decoded here: decode it with the platform's codecs/],
+      [Uint8Array.of(0xff, 0x4f, 0xff, 0x51), /is JPEG 2000/],
+      [text("GIF8"), /none of PNG, JPEG, BMP, TIFF and PNM/],
       [text("P6 9999999 9999999 255\n"), /9999999 by 9999999 pixels is none, or too large/],
       [text("P6 5 5 255\nx"), /bytes are too few for 5 by 5 pixels/],
       [text("P3 1 1 255\n1 2 3"), /kind P3 is not read/],
@@ -150,4 +152,40 @@ Deno.test("pictures: BMP from below, gray PNM with a comment; others are refused
       [png(30000, 2000, 2, 8, [new Uint8Array(5)]), /cannot unpack to a picture of 30000 by 2000/],
     ] as const
   ) assert.throws(() => decodePicture(file, bad), why);
+});
+
+const jpegs = Object.entries(
+  JSON.parse(await Deno.readTextFile(new URL("../fixtures/onnx/jpeg.json", import.meta.url))) as Record<
+    string,
+    { width: number; height: number; file: string; crc: number }
+  >,
+).map(([name, j]) => ({ ...j, name, bytes: Uint8Array.from(atob(j.file), (c) => c.charCodeAt(0)) }));
+
+for (const { name, bytes, width, height, crc } of jpegs) {
+  Deno.test(`JPEG: ${name}, to the bit as libjpeg-turbo`, () => {
+    const got = decodePicture(bytes, bad);
+    assert.deepEqual([got.width, got.height], [width, height]);
+    assert.equal(crc32(got.rgb), crc);
+  });
+}
+
+Deno.test("JPEG: spoiled files give named errors, never others, or another picture", () => {
+  let refused = 0;
+  for (const { bytes } of jpegs) {
+    for (let i = 0; i < 60; i++) {
+      const spoiled = i % 3 === 0 ? bytes.slice(0, next(bytes.length)) : bytes.slice();
+      // a size alone may be a large picture, for which there is time elsewhere
+      for (let k = 0; k < 1 + i % 4; k++) {
+        const at = next(spoiled.length);
+        if (spoiled[at - 1] !== 0) spoiled[at] = next(256);
+      }
+      try {
+        assert.ok(decodePicture(spoiled, bad).rgb.length > 0);
+      } catch (error) {
+        assert.ok(error instanceof RangeError && error.stack!.includes("picture_codecs_test.ts"), String(error));
+        refused++;
+      }
+    }
+  }
+  assert.ok(refused > 200, `${refused}`);
 });

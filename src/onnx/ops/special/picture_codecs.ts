@@ -1,31 +1,13 @@
 /**
- * Pictures within models: PNG, BMP, TIFF and PNM. In: bytes of a file; out: red, green and blue of each pixel, by rows.
+ * Pictures within models: PNG, JPEG, BMP, TIFF and PNM. In: bytes of a file; out: red, green and blue of each pixel, by rows.
  * Every length is checked before memory is taken. Sources: the specification of PNG (third edition), those of BMP, of
  * TIFF 6.0, and of Netpbm.
  *
  * @module
  */
 import { inflateNow } from "./inflate_now.ts";
-
-/** A decoded picture. */
-export interface Pixels {
-  readonly width: number;
-  readonly height: number;
-  /** Three bytes a pixel. */
-  readonly rgb: Uint8Array<ArrayBuffer>;
-}
-type Fault = (reason: string) => Error;
-
-/** The most pixels of a picture. */
-const MOST = 2 ** 26;
-
-/** Memory for a picture of this size. */
-function pixels(width: number, height: number, bad: Fault): Pixels {
-  if (!(width > 0 && height > 0 && width * height <= MOST)) {
-    throw bad(`a picture of ${width} by ${height} pixels is none, or too large`);
-  }
-  return { width, height, rgb: new Uint8Array(3 * width * height) };
-}
+import { decodeJpeg } from "./jpeg.ts";
+import { type Fault, type Pixels, pixels } from "./pixels.ts";
 
 /** Adds what a filter took away, in place: `stride` bytes a row behind one that says how, `unit` bytes a pixel. */
 function unfiltered(data: Uint8Array, stride: number, height: number, unit: number, bad: Fault): void {
@@ -207,6 +189,11 @@ export function decodePicture(bytes: Uint8Array, bad: Fault): Pixels {
   if (a === 0x42 && b === 0x4d) return bmp(bytes, view, bad);
   if (a === 0x50 && b >= 0x31 && b <= 0x36) return pnm(bytes, bad);
   if (a === 0x49 && b === 0x49 && c === 42 || a === 0x4d && b === 0x4d && d === 42) return tiff(bytes, view, bad);
-  const kind = a === 0xff && b === 0xd8 ? "JPEG" : a === 0x52 && b === 0x49 ? "WebP" : "none of PNG, BMP, TIFF and PNM";
+  if (a === 0xff && b === 0xd8) return decodeJpeg(bytes, bad);
+  const kind = a === 0x52 && b === 0x49
+    ? "WebP"
+    : a === 0xff && b === 0x4f || a === 0 && bytes[4] === 0x6a && bytes[5] === 0x50
+    ? "JPEG 2000"
+    : "none of PNG, JPEG, BMP, TIFF and PNM";
   throw bad(`the picture is ${kind}, which is not decoded here: decode it with the platform's codecs, and give pixels`);
 }
