@@ -31,6 +31,9 @@ export interface LoadOptions {
   readonly realize?: boolean;
 }
 
+/** Who hears what tensors of a model are called, when a program lists them: what explains it. */
+export const namesHeard: { listener: ((name: string, t: Tensor) => void) | undefined } = { listener: undefined };
+
 /** True for values that have no tensors inside. */
 function isOpaque(x: object): boolean {
   return ArrayBuffer.isView(x) || x instanceof ArrayBuffer || x instanceof Promise || x instanceof WeakMap ||
@@ -66,13 +69,17 @@ export function getStateDict(tree: unknown, options: StateDictOptions = {}): Sta
   const entries: [string, Tensor][] = [];
   const prefix = (options.prefix ?? "").replace(/\.$/, "");
   walk(tree, prefix, (name, t) => entries.push([name, t]), new Set());
+  if (namesHeard.listener !== undefined) { for (const [name, t] of entries) namesHeard.listener(name, t); }
   return Object.fromEntries(entries);
 }
 
 /** The tensors of `tree`, each once: weights and statistics. An optimizer takes both and updates the first. */
 export function getParameters(tree: unknown): Tensor[] {
   const found = new Set<Tensor>();
-  walk(tree, "", (_, t) => found.add(t), new Set());
+  walk(tree, "", (name, t) => {
+    found.add(t);
+    namesHeard.listener?.(name, t);
+  }, new Set());
   return [...found];
 }
 

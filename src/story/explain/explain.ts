@@ -15,7 +15,7 @@ import { lineText, siteFrames } from "../../helpers/stack.ts";
 import { listenToNotes, type Note } from "../../uop/core/notes.ts";
 import type { PassRecord } from "../../uop/core/recording.ts";
 import { isRecording, recordAll } from "../../uop/rewrite/record.ts";
-import { getStateDict } from "../../state/state_dict.ts";
+import { getStateDict, namesHeard } from "../../state/state_dict.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import { realizedMemory } from "../../tensor/realize.ts";
 import { Elements, type ElementTree, treeText } from "./explain_element.ts";
@@ -79,12 +79,12 @@ export class Explanation {
     before: ReadonlyMap<unknown, string>,
     readonly notes: readonly Note[],
     private readonly viz: VizRecorder,
+    listed: Iterable<readonly [string, Tensor]>,
   ) {
     this.result = outcome.result;
     this.error = outcome.error;
     this.trace = trace;
-    const named = new Map(before);
-    for (const [buffer, name] of namedBuffers(options.names)) named.set(buffer, name);
+    const named = new Map([...namesOfBuffers(listed), ...before, ...namedBuffers(options.names)]);
     this.names = new Map(trace.buffers.flatMap((b) => named.has(b.buffer) ? [[b, named.get(b.buffer)!]] : []));
     const returned = new Map(tensorsIn(this.result).map((t) => [realizedMemory(t.uop), t.shape]));
     this.results = new Set(trace.buffers.filter((b) => returned.has(b.buffer)));
@@ -273,9 +273,11 @@ function shareOf({ item: { runner }, timeMs }: TraceStep): number | undefined {
 }
 
 function namedBuffers(tree: unknown): Map<unknown, string> {
+  return namesOfBuffers(tree === undefined ? [] : Object.entries(getStateDict(tree)));
+}
+function namesOfBuffers(named: Iterable<readonly [string, Tensor]>): Map<unknown, string> {
   const out = new Map<unknown, string>();
-  if (tree === undefined) return out;
-  for (const [name, t] of Object.entries(getStateDict(tree))) {
+  for (const [name, t] of named) {
     const buffer = realizedMemory(t.uop);
     if (buffer === undefined || out.has(buffer)) continue;
     buffer.shape = t.shape;
@@ -320,11 +322,16 @@ export function explain(
     throw new ArgumentError("explain", { reason: `it takes a tensor or a function, not ${describe(f)}` });
   }
   const recorder = new TraceRecorder(limit), before = namedBuffers(options.names), outer = stepLog.listener;
-  const wanted = siteFrames.wanted;
+  const wanted = siteFrames.wanted, hears = namesHeard.listener, listed = new Map<Tensor, string>();
   const notes: Note[] = [], viz = new VizRecorder("explain"), passes: PassRecord[] = [], stops: (() => void)[] = [];
   const start = (): void => {
     stepLog.listener = recorder;
     siteFrames.wanted = true;
+    // a model is called as where the program lists its tensors; numbers alone are no names
+    namesHeard.listener = (name, t) => {
+      hears?.(name, t);
+      if (!listed.has(t) && /[A-Za-z]/.test(name)) listed.set(t, name);
+    };
     if (options.passes === true && !isRecording()) {
       recordAll(passes);
       stops.push(() => recordAll(undefined));
@@ -335,6 +342,7 @@ export function explain(
     for (const end of stops.reverse()) end();
     stepLog.listener = outer;
     siteFrames.wanted = wanted;
+    namesHeard.listener = hears;
     viz.take(passes);
   };
   const realized = (result: unknown): { readonly result: unknown } => {
@@ -344,7 +352,15 @@ export function explain(
   };
   const explained = (outcome: { readonly result?: unknown; readonly error?: unknown }): Explanation => {
     stop();
-    return new Explanation(outcome, recorder.trace, options, before, notes, viz);
+    return new Explanation(
+      outcome,
+      recorder.trace,
+      options,
+      before,
+      notes,
+      viz,
+      [...listed].map(([t, name]) => [name, t]),
+    );
   };
   start();
   try {

@@ -75,6 +75,9 @@ const WAYS = 8;
 /** Elements of a recorded result that stand in the text, at most. */
 const INLINE_RECORDED = 16;
 
+/** Characters of a comment that names a call, at most. */
+const WIDEST = 120;
+
 /** What a buffer is, as comments say it. */
 export function bufferText({ dtype, size, buffer: { shape } }: TraceBuffer): string {
   return `${dtype}[${(shape ?? [size]).join(", ")}]`;
@@ -95,7 +98,10 @@ export function costText({ item, timeMs, bufs }: TraceStep, times: boolean, shar
     parts.push(`${flops > 0 ? `${flopText(flops)}, ` : ""}${byteText(bytes)}`);
   } else parts.push(byteText(bufs[0]?.buffer.nbytes ?? 0));
   if (times) parts.push(`${Number(timeMs.toPrecision(3))} ms`);
-  if (times && share !== undefined) parts.push(`${Math.round(100 * share)} % of the roofline`);
+  // what a roofline is measured by lies in memory, not in caches
+  if (times && share !== undefined) {
+    parts.push(share > 1 ? "beyond the roofline, in caches" : `${Math.round(100 * share)} % of the roofline`);
+  }
   return parts.join(", ");
 }
 
@@ -182,9 +188,8 @@ class ScriptWriter {
     for (let i = same; i < now.length; i++) {
       const { name, at } = now[i], text = sourceText(at);
       const head = i > 0 && name !== "" ? `${name}, ` : "";
-      this.lines.push(
-        `${indent}// ${"  ".repeat(i)}${head}${shortLine(at)}${text === "" ? "" : `  ${text}`}`.slice(0, 120),
-      );
+      const line = `${indent}// ${"  ".repeat(i)}${head}${shortLine(at)}${text === "" ? "" : `  ${text}`}`;
+      this.lines.push(line.length > WIDEST ? `${line.slice(0, WIDEST - 4)} ...` : line);
     }
     if (method !== "" && (same < now.length || method !== this.path.method)) {
       this.lines.push(`${indent}// ${"  ".repeat(now.length)}${method}`);

@@ -25,6 +25,9 @@ export interface StorySpec {
   readonly notFiniteBy: (step: TraceStep, b: TraceBuffer, at: number) => string | undefined;
 }
 
+/** Lines that are named with a reason, at most. */
+const MOST_PLACES = 8;
+
 /** Equal lines once, with how often they were there. */
 function counted(lines: readonly string[]): string[] {
   const counts = new Map<string, number>();
@@ -58,8 +61,30 @@ function lineOf({ node }: Note): string {
   return node.line === undefined ? "" : `\`${lineText(node.line).replace(/:\d+$/, "")}\` `;
 }
 
+/** Work that is computed where it is read, of which there is much: what, and why. */
+const IN_PLACE = /^(\S+) is computed where it is read, .*?: (.*)$/;
+
+/** What was decided: what stands apart first, then what is computed where it is read, by the reason. */
 function decidedText({ notes }: StorySpec): string[] {
-  return counted(notes.filter((n) => n.of?.kind === "schedule").map((n) => `- ${lineOf(n)}${n.text}`));
+  const lines: string[] = [], why = new Map<string, { readonly what: string[]; readonly at: Set<string> }>();
+  for (const n of notes) {
+    if (n.of?.kind !== "schedule") continue;
+    const m = IN_PLACE.exec(n.text);
+    if (m === null) {
+      lines.push(`- ${lineOf(n)}${n.text}`);
+      continue;
+    }
+    let all = why.get(m[2]);
+    if (all === undefined) why.set(m[2], all = { what: [], at: new Set() });
+    all.what.push(m[1]);
+    if (n.node.line !== undefined) all.at.add(lineOf(n).trim());
+  }
+  for (const [reason, { what, at }] of why) {
+    const places = [...at], more = places.length > MOST_PLACES ? ` and ${places.length - MOST_PLACES} more` : "";
+    const where = places.length === 0 ? "" : `, at ${places.slice(0, MOST_PLACES).join(", ")}${more}`;
+    lines.push(`- computed where they are read, being ${reason}: ${counted(what).join(", ")}${where}`);
+  }
+  return counted(lines);
 }
 
 function shapedText({ notes, trace: { steps }, times }: StorySpec): string[] {
