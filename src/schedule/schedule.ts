@@ -214,7 +214,9 @@ function lower({ key, real }: Keyed, free: Arguments, views: boolean): Variant {
     map.set(u, variable(boundNames[i], arg.min, arg.max, u.dtype));
   });
   for (const i of free.constants) {
-    map.set(key.order[key.constantAt[i]], variable(`c${i}`, -Infinity, Infinity, key.order[key.constantAt[i]].dtype));
+    const u = key.order[key.constantAt[i]],
+      [min, max] = u.dtype.isFloat ? [-Infinity, Infinity] : [u.dtype.min, u.dtype.max];
+    map.set(u, variable(`c${i}`, min, max, u.dtype));
   }
   const starts = new Map<UOp, Map<number, UOp>>();
   for (const [i, { unit, first }] of free.offsets) {

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { dtypes } from "../../dtype/dtype.ts";
 import { mix } from "../../helpers/hash.ts";
 import { type Arg, argOf, hashArg, OwnArg, sameArg, type Storage } from "../../uop/core/args.ts";
 import { isMovement, Ops } from "../../uop/core/ops.ts";
@@ -72,11 +73,14 @@ function fixOffsets(u: UOp, offsets: readonly Offset[]): void {
   if (u.src[2].op === Ops.PAD || u.src[2].op === Ops.WHERE) { for (const x of u.src) if (x.op === Ops.PAD) fix(x); }
 }
 
-/** Float constants with no algebra of their own may be passed as arguments. */
-function isParameter(u: UOp): boolean {
-  const v = u.arg;
-  return typeof v === "number" && u.dtype.isFloat && u.dtype.count === 1 && Number.isFinite(v) && v !== 0 && v !== 1 &&
-    v !== -1;
+/**
+ * Constants with no algebra of their own may be passed as arguments: floats, and whole numbers of int32 where no variable is
+ * bound, whose sizes and starts are reckoned with such.
+ */
+function isParameter(u: UOp, hasBound: boolean): boolean {
+  const v = u.arg, { dtype } = u;
+  if (typeof v !== "number" || dtype.count !== 1 || !Number.isFinite(v)) return false;
+  return v !== 0 && v !== 1 && v !== -1 && (dtype.isFloat || dtype === dtypes.int32 && !hasBound);
 }
 
 /** Takes the graph below `roots` apart. `extra` (a device, options) takes part in the key; so do all constants where `exact`. */
@@ -111,7 +115,7 @@ export function graphKey(roots: readonly UOp[], extra: readonly Arg[] = [], exac
       }
       ints.push(slot, storage.size, version - storage.version);
       args.push(storage.device);
-    } else if (u.op === Ops.CONST && !exact && isParameter(u)) {
+    } else if (u.op === Ops.CONST && !exact && isParameter(u, hasBound)) {
       constants.push(u.arg as number);
       constantAt.push(i);
     } else if (u.op === Ops.BIND) {
