@@ -7,7 +7,7 @@
 import { attachBuffer, Buffer, bufferOf } from "../device/buffer.ts";
 import { defaultDevice, getDevice, togetherText } from "../device/device.ts";
 import { noteBecame, pendingScopes } from "../device/scopes.ts";
-import { dtypes } from "../dtype/dtype.ts";
+import { dtypeMax, dtypeMin, dtypes } from "../dtype/dtype.ts";
 import { envNumber, wantsLines } from "../helpers/env.ts";
 import { DeviceError, DisposedError, StaleReadError } from "../helpers/errors.ts";
 import { type Line, userLine } from "../helpers/stack.ts";
@@ -214,9 +214,8 @@ function lower({ key, real }: Keyed, free: Arguments, views: boolean): Variant {
     map.set(u, variable(boundNames[i], arg.min, arg.max, u.dtype));
   });
   for (const i of free.constants) {
-    const u = key.order[key.constantAt[i]],
-      [min, max] = u.dtype.isFloat ? [-Infinity, Infinity] : [u.dtype.min, u.dtype.max];
-    map.set(u, variable(`c${i}`, min, max, u.dtype));
+    const u = key.order[key.constantAt[i]], { dtype } = u;
+    map.set(u, variable(`c${i}`, dtypeMin(dtype), dtypeMax(dtype), dtype));
   }
   const starts = new Map<UOp, Map<number, UOp>>();
   for (const [i, { unit, first }] of free.offsets) {
