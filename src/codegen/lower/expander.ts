@@ -35,6 +35,9 @@ import { columnsOf, pickSteps, reversed, rowsOf, stepStart } from "./lane_shuffl
 import { accumulatorsFor, lowerReduce, TILES } from "./lower_reduce.ts";
 import { StageMemory } from "./stage_memory.ts";
 
+/** What is made for copies, and where each stands in the order to compute them in. */
+type Ranked = [rank: number, made: UOp][];
+
 class Expander {
   private readonly copies: Copies;
   private readonly addresses: Addresses;
@@ -44,9 +47,10 @@ class Expander {
   /** Writes to accumulators, and what happens only under a condition. */
   private readonly updates: UOp[] = [];
   /** By REDUCE: the values after each unrolled index, of all copies. */
-  private readonly steps = new Map<UOp, UOp[][]>();
-  /** By REDUCE that adds under a condition only: its updates, of all copies. */
-  private readonly guarded = new Map<UOp, UOp[]>();
+  private readonly steps = new Map<UOp, Ranked[]>();
+  /** By REDUCE: its updates, of all copies; those that happen under a condition only are apart. */
+  private readonly sets = new Map<UOp, Ranked>();
+  private readonly guarded = new Map<UOp, Ranked>();
   /** By vector dtype: a buffer for the lanes of loads at an edge. */
   private readonly edges = new Map<DType, UOp>();
   /** Loads at edges, by what one of their lanes is. */
@@ -71,14 +75,16 @@ class Expander {
   run(): UOp {
     const stores = this.sink.src.flatMap((s) => this.storeCopies(s, this.copies.expandedIn(s)));
     for (const [u, sets] of this.guarded) {
-      this.updates.push(uop(Ops.GROUP, dtypes.void, [...sets, this.get(u.src[0].src[0])]));
+      this.updates.push(uop(Ops.GROUP, dtypes.void, [...byRank(sets), this.get(u.src[0].src[0])]));
     }
     const hints: UOp[] = [];
     for (const steps of this.steps.values()) {
-      if (steps.length > 1 && steps[0].length > 1) {
-        for (const values of steps) hints.push(uop(Ops.TUPLE, dtypes.void, values));
+      const [first] = steps;
+      if (first.length > 1 && (steps.length > 1 || !isByRank(first))) {
+        for (const values of steps) hints.push(uop(Ops.TUPLE, dtypes.void, byRank(values)));
       }
     }
+    for (const sets of this.sets.values()) if (!isByRank(sets)) hints.push(uop(Ops.TUPLE, dtypes.void, byRank(sets)));
     return uop(Ops.SINK, dtypes.void, [...stores, ...this.updates, ...hints], this.sink.arg);
   }
 
@@ -423,9 +429,27 @@ class Expander {
   }
 
   private step(u: UOp, i: number, values: readonly UOp[]): void {
+    const rank = this.rankOf(u);
     let steps = this.steps.get(u);
     if (steps === undefined) this.steps.set(u, steps = []);
-    (steps[i] ??= []).push(...values);
+    const step = steps[i] ??= [];
+    for (const v of values) step.push([rank, v]);
+  }
+
+  /**
+   * Where the current copy of a REDUCE stands among its copies: those along the axis that has fewest follow each other.
+   * Then what they share is read for them alone, and what the others share, of which there is least, is held in registers.
+   * Threads of a grid hold operands of a whole step.
+   */
+  private rankOf(u: UOp): number {
+    const { copies } = this;
+    if (copies.rangesOf(u).some((r) => isThreadKind(kindOf(r)))) return 0;
+    const positions = copies.expandedIn(u).filter((p) => !copies.lane[p]);
+    let rank = 0;
+    for (const p of positions.toSorted((a, b) => copies.sizes[b] - copies.sizes[a])) {
+      rank = rank * copies.sizes[p] + copies.env[p];
+    }
+    return rank;
   }
 
   /** What one thread reduces, for the current combination. */
@@ -461,7 +485,11 @@ class Expander {
       reduceLanes,
       // sums of a unit that goes on by itself are as many as its lanes have room for
       accumulators: readsShared(u.src[0]) ? 1 : accumulatorsFor(results),
-      guard: guarded ? (set) => this.guarded.set(u, [...this.guarded.get(u) ?? [], set]) : undefined,
+      set: (set) => {
+        const sets = guarded ? this.guarded : this.sets, known = sets.get(u);
+        if (known === undefined) sets.set(u, [[this.rankOf(u), set]]);
+        else known.push([this.rankOf(u), set]);
+      },
       step: (i, values) => {
         if (!guarded) this.step(u, i, values);
       },
@@ -488,6 +516,15 @@ class Expander {
     }
     return vectorize(values);
   }
+}
+
+/** Values in the order of their ranks. */
+function byRank(values: Ranked): UOp[] {
+  return values.toSorted(([a], [b]) => a - b).map(([, made]) => made);
+}
+
+function isByRank(values: Ranked): boolean {
+  return values.every(([rank], i) => i === 0 || rank >= values[i - 1][0]);
 }
 
 /** Sums of tiles: a product takes what it is added to as its third operand. */

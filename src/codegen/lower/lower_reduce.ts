@@ -43,8 +43,8 @@ interface ReduceJob {
   readonly updates: UOp[];
   /** What stands for a node that is made. */
   readonly finish: (u: UOp) => UOp;
-  /** Told every update, where they happen under a condition only. */
-  readonly guard?: (set: UOp) => void;
+  /** Told every update of an accumulator after a loop's iteration. */
+  readonly set: (set: UOp) => void;
   /** A new accumulator number. */
   readonly nextId: () => number;
 }
@@ -101,7 +101,7 @@ export function lowerReduce(job: ReduceJob): readonly UOp[] {
       parts.push(accs.map((acc, i) => {
         const set = finish(uop(Ops.STORE, dtypes.void, [acc, value[i]]));
         if (carrier.lanes > 1) job.updates.push(set);
-        job.guard?.(set);
+        job.set(set);
         return finish(uop(Ops.LOAD, acc.dtype, [acc, set]));
       }));
     }

@@ -157,8 +157,7 @@ export class Trial {
     for (const slot of this.written) {
       fill(this.buffers[slot], this.inPlace.includes(slot) ? this.patterns[slot] : poison);
     }
-    const { clock } = this, start = clock?.() ?? 0, ms = runTimed(this.device, this.launch(program));
-    this.firstMs = clock === undefined ? ms : clock() - start;
+    this.firstMs = this.once(program);
     return this.written.map((slot) => {
       const { device: { allocator }, memory, offset, nbytes } = this.buffers[slot];
       const count = Math.min(PIECES, Math.ceil(nbytes / PIECE)), last = Math.max(0, nbytes - PIECE);
@@ -173,6 +172,12 @@ export class Trial {
 
   private launch(program: Program): Launch {
     return { program, buffers: this.buffers, vars: this.vars };
+  }
+
+  /** Milliseconds of one launch. */
+  private once(program: Program): number {
+    const { clock } = this, start = clock?.() ?? 0, ms = runTimed(this.device, this.launch(program));
+    return clock === undefined ? ms : clock() - start;
   }
 
   /** Why a program is wrong: what it gives that the chooser's does not; undefined where they agree. */
@@ -192,7 +197,7 @@ export class Trial {
     for (const slot of this.inPlace) fill(this.buffers[slot], this.patterns[slot]);
     let known = this.graphs.get(program);
     if (known === undefined) {
-      const once = runTimed(this.device, this.launch(program));
+      const once = this.once(program);
       const launches = Math.max(1, Math.min(MOST_LAUNCHES, Math.ceil(SAMPLE_MS / Math.max(once, 1e-3))));
       if (launches === 1 && this.device.timeSync === undefined) return once;
       const list = Array.from({ length: launches }, () => this.launch(program));
