@@ -247,12 +247,14 @@ export class NcclCommunicator implements Communicator {
     throw new DeviceError(`call ${what} on ${name}`, { device: name, reason: ncclErrorText(nccl, code) });
   }
 
-  /** Queues `call` on the stream of the communicator, between what the card has queued and what it will queue. */
-  private queued(operation: Operation, call: () => void): NcclWork {
+  /** Queues `call` on the stream of the communicator, after what the card has queued where it reads that. */
+  private queued(operation: Operation, call: () => void, isAfterKernels = true): NcclWork {
     const { context } = this.options;
     context.enter();
-    context.record(this.ready);
-    context.order(this.stream, this.ready);
+    if (isAfterKernels) {
+      context.record(this.ready);
+      context.order(this.stream, this.ready);
+    }
     call();
     pollUntil(() => this.isQueued(operation), (waitedMs) => this.checkLate(operation, waitedMs));
     const event = this.free.pop() ?? this.newEvent();
@@ -354,7 +356,10 @@ export class NcclCommunicator implements Communicator {
     }).join("; ");
   }
 
-  /** Brings bytes of the host to the card, calls, brings what is at the address that it gives back, and waits. */
+  /**
+   * Brings bytes of the host to the card, calls, waits, and brings what is at the address that it gives back: no sooner,
+   * since a copy to memory of the host that is not pinned waits in the driver, where there is no deadline.
+   */
   private together(
     operation: Operation,
     given: HostMemory,
@@ -365,13 +370,16 @@ export class NcclCommunicator implements Communicator {
     const { context } = this.options, { cu } = context.driver;
     context.enter();
     this.states ||= context.newMemory((this.size + 1) * STATE_BYTES);
-    const work = this.queued(operation, () => {
+    let at = 0n;
+    this.queued(operation, () => {
       const { address } = given;
       context.check(cu.cuMemcpyHtoDAsync_v2(this.states, address, BigInt(nbytes), this.stream), "write to memory");
-      const at = call(this.states), length = BigInt(result.bytes.length);
+      at = call(this.states);
+    }, false).wait();
+    this.queued(operation, () => {
+      const length = BigInt(result.bytes.length);
       context.check(cu.cuMemcpyDtoHAsync_v2(result.address, at, length, this.stream), "read from memory");
-    });
-    work.wait();
+    }, false).wait();
   }
 }
 

@@ -71,7 +71,7 @@ for (const way of Object.keys(WAYS)) {
     Deno.test({ name: `mpi: ${launcher.name}: four ranks take the steps of one process: ${way}`, ignore }, async () => {
       const runs: Printed[][] = [];
       for (let i = 0; i < (isWhole || way === "tensor" ? 2 : 1); i++) {
-        const { code, stdout, stderr } = await runRanks(launcher, 4, [PROGRAM, way], { DEV });
+        const { code, stdout, stderr } = await runRanks(launcher, 4, [PROGRAM, way], { DEV }, 240);
         assert.equal(code, 0, stderr);
         runs.push(parse(stdout));
         assert.deepEqual(runs[i].map((p) => [p.rank, p.size]), [0, 1, 2, 3].map((rank) => [rank, 4]));

@@ -141,6 +141,24 @@ test("NCCL: alone, collectives are compared, and a barrier is done", () =>
     part.destroy();
   }));
 
+test("NCCL: what is compared is read once it is there, and waits for no kernel", () =>
+  withDevice((device) => {
+    const nccl = new FakeNccl(), [rank] = ranksOn(device, nccl, 1, 20);
+    rank.agree("the schedule", "its text");
+    fake.log();
+    rank.agree("the schedule", "its text");
+    const calls = fake.log().map((l) => l.split(" ")[0]);
+    const at = (name: RegExp, from = 0): number => calls.findIndex((c, i) => i >= from && name.test(c));
+    assert.equal(at(/cuStreamWaitEvent/), -1);
+    const queried = at(/cuEventQuery/);
+    assert.ok(at(/cuMemcpyHtoD/) < queried && queried < at(/cuMemcpyDtoH/), calls.join(" "));
+    fake.set("late", 1e9);
+    fake.log();
+    assert.throws(() => rank.agree("the schedule", "its text"), /it was not done after 0\.02 s/);
+    assert.ok(!fake.log().some((l) => l.startsWith("cuMemcpyDtoH")), "no copy that waits without a deadline");
+    fake.set("late", 0);
+  }));
+
 test("NCCL: what ranks call differently is told by each of them", () =>
   withDevice((device) => {
     const nccl = new FakeNccl(), [rank] = ranksOn(device, nccl, 1), own = range(device, [1, 2]);
