@@ -140,10 +140,10 @@ function rangeOver(bufs: readonly Buffer[]): Buffer | undefined {
 export function startCollective(what: CollectiveArg, bufs: readonly Buffer[], line?: string): readonly Work[] {
   const count = bufs.length / 2, tos = bufs.slice(0, count), froms = bufs.slice(count);
   if (count === 1) return startOne(what, tos[0], froms[0], line);
-  if (what.kind !== "allReduce") return startSeveral(what, tos, froms, line);
+  if (what.kind !== "allReduce") return startGroup(what, tos, froms, line);
   const to = rangeOver(tos), from = rangeOver(froms);
   if (to !== undefined && from !== undefined && to.nbytes === from.nbytes) return startOne(what, to, from, line);
-  return startSeveral(what, tos, froms, line);
+  return tos.flatMap((t, i) => startOne(what, t, froms[i], line));
 }
 
 function startOne(what: CollectiveArg, to: Buffer, from: Buffer, line?: string): readonly Work[] {
@@ -168,15 +168,15 @@ function startOne(what: CollectiveArg, to: Buffer, from: Buffer, line?: string):
   });
 }
 
-/** Starts one collective on several ranges. */
-function startSeveral(
+/** Starts a collective on several ranges as one. */
+function startGroup(
   what: CollectiveArg,
   tos: readonly Buffer[],
   froms: readonly Buffer[],
   line?: string,
 ): readonly Work[] {
   const outs = tos.map(partsOfBuffer), ins = froms.map(partsOfBuffer);
-  GlobalCounters.collectiveCount += tos.length;
+  GlobalCounters.collectiveCount++;
   return actsOf(what).flatMap(({ team: { parts, communicator }, collective }) => {
     for (const from of froms) GlobalCounters.collectiveBytes += parts.length * from.nbytes;
     const pairs = outs.map((to, k) => ({ from: parts.map((i) => ins[k][i]), to: parts.map((i) => to[i]) }));
