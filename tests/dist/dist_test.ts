@@ -79,6 +79,11 @@ for (const launcher of LAUNCHERS) {
       assert.match(stderr, /rank 2: collective \d+, a schedule of \d+ steps with allReduce data\(3\) of float32\[3\]/);
     });
   }
+  test("random programs on divided tensors give what they give in one process", async () => {
+    for (const { wrong } of await run(4, ["programs", isWhole ? "60" : "6"], "JS", isWhole ? 300 : 120)) {
+      assert.deepEqual(wrong, []);
+    }
+  });
   test("ops on divided tensors give what they give in one process", async () => {
     for (const { wrong } of await run(4, ["ops", isWhole ? "1" : "24"], "JS", isWhole ? 300 : 60)) {
       assert.deepEqual(wrong, []);

@@ -171,8 +171,8 @@ class Maker {
 }
 
 /** A program by a seed. */
-export function programOf(r: Random): ShardedProgram {
-  const mesh = r.pick(MESHES), maker = new Maker(r, mesh), leaves: ShardedProgram["leaves"][number][] = [];
+export function programOf(r: Random, meshes: readonly Mesh[] = MESHES): ShardedProgram {
+  const mesh = r.pick(meshes), maker = new Maker(r, mesh), leaves: ShardedProgram["leaves"][number][] = [];
   const count = r.int(2, 4);
   for (let k = 0; k < count; k++) {
     const shape: Shape = [r.pick(SIZES), r.pick(SIZES)];
@@ -199,13 +199,14 @@ function values([m, n]: Shape, k: number): Tensor {
   return Tensor.arange(m * n).mul(0.37 + 0.11 * k).add(k).sin().reshape([m, n]).realize();
 }
 
-export interface Outcome {
+/** What a program gives. */
+interface Outcome {
   readonly values: number[][];
   readonly refused: number;
 }
 
 /** Runs a program three times; `isDivided` on its mesh. */
-export function runProgram(
+function runProgram(
   { mesh, leaves, lines, loss, optimizer, captured }: ShardedProgram,
   isDivided: boolean,
 ): Outcome {
