@@ -46,6 +46,7 @@ export class WasmRenderer implements Renderer {
       l2: 1 << 20,
       maxBuffers: 4096,
       hasMulAcc: relaxed,
+      hasDots: simd,
       hasGrid: false,
       nativeOps: [Ops.SQRT, Ops.TRUNC],
       computeDTypes: COMMON_DTYPES,

@@ -164,6 +164,11 @@ function scalarAlu(b: Builder, op: Ops, from: readonly DType[], x: readonly Node
       return b.instr("select", type, [x[1], x[2], x[0]]);
     case Ops.MULACC:
       return wrap(b, d, f("add", f("mul", x[0], x[1]), x[2]));
+    case Ops.DOT:
+      return [0, 8, 16, 24].reduce((sum, i) => {
+        const byte = f("and", f("shr_u", x[0], b.i32(i)), b.i32(255));
+        return f("add", sum, f("mul", byte, f("shr_s", f("shl", x[1], b.i32(24 - i)), b.i32(24))));
+      }, x[2]);
   }
   return plain(b, op, d, p, type, x);
 }
@@ -240,6 +245,8 @@ function vectorAlu(b: Builder, op: Ops, to: DType, from: readonly DType[], x: re
     case Ops.MULACC:
       if (d.isFloat && o.relaxed) return v("f32x4.relaxed_madd", ...x);
       return v(`${p}.add`, v(`${p}.mul`, x[0], x[1]), x[2]);
+    case Ops.DOT:
+      return dot(b, x);
     case Ops.SHL:
     case Ops.SHR: {
       const uniform = uniformLane(b, x[1]);
@@ -254,9 +261,22 @@ function vectorAlu(b: Builder, op: Ops, to: DType, from: readonly DType[], x: re
   return plain(b, op, d, p, V128, x);
 }
 
+/** Products of bytes, as pairs of products of 16 bits: those of even bytes, and those of odd ones. */
+function dot(b: Builder, [x, y, z]: readonly Node[]): Node {
+  const v = (name: Instr, ...src: readonly Node[]) => b.instr(name, V128, src), eight = b.i32(8);
+  const even = v(
+    "i32x4.dot_i16x8_s",
+    v("v128.and", x, b.splatBits(0xff00ff)),
+    v("i16x8.shr_s", v("i16x8.shl", y, eight), eight),
+  );
+  const odd = v("i32x4.dot_i16x8_s", v("i16x8.shr_u", x, eight), v("i16x8.shr_s", y, eight));
+  return v("i32x4.add", z, v("i32x4.add", even, odd));
+}
+
 /** The scalar that all lanes of a splat hold. */
 function uniformLane(b: Builder, x: Node): Node | undefined {
   if (x.op === "v128.const") return b.i32(Number(x.value));
+  if (x.op === "v128.load32_splat") return b.instr("i32x4.extract_lane", I32, [x], 0);
   return x.op === "i32x4.splat" ? x.src[0] : undefined;
 }
 

@@ -85,14 +85,17 @@ export function tileDots(kernel: Kernel, caps: Capabilities): boolean {
   const threads = cost >= THREAD_COST ? caps.threads : 1, axis = sizes[columns] === lanes ? outer : columns;
   const vectors = axis < 0 ? 1 : axis === columns ? sizes[columns] / lanes : sizes[outer];
   const wanted = Math.min(MOST_COLUMNS, Math.floor(most / row), Math.floor(vectors / threads));
-  const column = divisorUpTo(vectors, wanted), isShared = vectors / column >= threads;
+  const column = divisorUpTo(vectors, wanted);
   kernel.apply({ op: "VECTOR", axis: columns, arg: lanes });
   if (column > 1) kernel.apply({ op: "UPCAST", axis, arg: column });
   if (row > 1 && (kernel.mayOverlap || rowCount % row === 0)) kernel.apply({ op: "UPCAST", axis: rows, arg: row });
   kernel.apply({ op: "UNROLL", axis: sum, arg: WORD });
   // the words of a tile stay in a cache for all rows
-  if (axis > 0) kernel.apply({ op: "SWAP", axis: 0, arg: axis });
-  const shared = isShared ? axis : rowCount / row >= threads ? rows : -1;
-  if (threads > 1 && shared >= 0) kernel.apply({ op: "THREAD", axis: shared, arg: 0 });
+  const first = outer >= 0 && sizes[outer] / (axis === outer ? column : 1) >= threads ? outer : axis;
+  if (first > 0) kernel.apply({ op: "SWAP", axis: 0, arg: first });
+  if (threads === 1) return true;
+  if (first >= 0 && (first === outer || vectors / column >= threads)) {
+    kernel.apply({ op: "THREAD", axis: first, arg: 0 });
+  } else if (rowCount / row >= threads) kernel.apply({ op: "THREAD", axis: rows, arg: 0 });
   return true;
 }

@@ -73,14 +73,14 @@ function half(raw: Tensor, at: number): Tensor {
 function signed(raw: Tensor, at: number, n: number): Tensor {
   return bytes(raw, at, n).bitcast(dtypes.int8);
 }
-/** 0, step, 2 step ... of `n`, along the axis that is `after` axes before the last. */
-function steps(like: Tensor, n: number, step: number, after: number): Tensor {
-  const t = Tensor.arange(n, { dtype: int32, device: like.device }).mul(step);
+/** 0, step, 2 step ... of `n`, along the axis that is `after` axes before the last. Computed wherever it is read. */
+function steps(n: number, step: number, after: number): Tensor {
+  const t = Tensor.arange(n, { dtype: int32 }).mul(step);
   return after === 0 ? t : t.reshape([n, ...Array(after).fill(1)]);
 }
 /** `n` fields of `width` bits of each of `[..., k]`, lowest first: `[..., n, k]`. */
 function fields(q: Tensor, n: number, width: number): Tensor {
-  return q.unsqueeze(-2).rshift(steps(q, n, width, 1)).bitwiseAnd((1 << width) - 1);
+  return q.unsqueeze(-2).rshift(steps(n, width, 1)).bitwiseAnd((1 << width) - 1);
 }
 /** The last axis cut into `[..., a, b]`. */
 function cut(x: Tensor, ...sizes: number[]): Tensor {
@@ -101,7 +101,7 @@ function word(raw: Tensor, at: number): Tensor {
 }
 /** The bits of words `[..., 1]`, moved up to bit 4: `[..., 32]`. */
 function fifthBits(high: Tensor): Tensor {
-  return high.rshift(steps(high, 32, 1, 0)).bitwiseAnd(1).lshift(4);
+  return high.rshift(steps(32, 1, 0)).bitwiseAnd(1).lshift(4);
 }
 /** The 6-bit scales and minima of Q4_K and Q5_K, of 12 bytes: both `[..., 8]`. */
 function scaleMin(raw: Tensor, at: number): [Tensor, Tensor] {
@@ -168,7 +168,7 @@ function evenSigns(s: Tensor): Tensor {
 }
 /** Signs of eight bits: `[..., 8]` of `[...]`. */
 function signsOf(s: Tensor): Tensor {
-  return s.unsqueeze(-1).rshift(steps(s, 8, 1, 0)).bitwiseAnd(1).mul(-2).add(1).cast(float32);
+  return s.unsqueeze(-1).rshift(steps(8, 1, 0)).bitwiseAnd(1).mul(-2).add(1).cast(float32);
 }
 /** Little-endian words at byte `at`. */
 function words(raw: Tensor, at: number, n: number, dtype: DType): Tensor {
@@ -178,7 +178,7 @@ function words(raw: Tensor, at: number, n: number, dtype: DType): Tensor {
 function iq2xxs(raw: Tensor): Tensor {
   const q = cut(bytes(raw, 2, 64), 8, 8), s = q.at("...", [4, 8]).bitcast(uint32); // [..., 8, 1]
   const scale = half(raw, 0).unsqueeze(-1).mul(s.rshift(28).cast(float32).add(0.5)).mul(0.25).unsqueeze(-1);
-  const signs = evenSigns(s.rshift(steps(raw, 4, 7, 0).cast(uint32)).bitwiseAnd(127).cast(int32));
+  const signs = evenSigns(s.rshift(steps(4, 7, 0).cast(uint32)).bitwiseAnd(127).cast(int32));
   const grid = codeword(q.at("...", [0, 4]).cast(int32), GRIDS.iq2xxs, 8);
   return join(scale.mul(grid).mul(signs), 3);
 }
@@ -205,7 +205,7 @@ function iq2s(raw: Tensor): Tensor {
 function iq3xxs(raw: Tensor): Tensor {
   const s = cut(bytes(raw, 66, 32), 8, 4).bitcast(uint32); // [..., 8, 1]
   const scale = half(raw, 0).unsqueeze(-1).mul(s.rshift(28).cast(float32).add(0.5)).mul(0.5).unsqueeze(-1);
-  const signs = evenSigns(s.rshift(steps(raw, 4, 7, 0).cast(uint32)).bitwiseAnd(127).cast(int32));
+  const signs = evenSigns(s.rshift(steps(4, 7, 0).cast(uint32)).bitwiseAnd(127).cast(int32));
   const grid = codeword(cut(ints(raw, 2, 64), 8, 8), GRIDS.iq3xxs, 4); // [..., 8, 8, 4]
   return join(scale.mul(grid.reshape([...grid.shape.slice(0, -2), 4, 8])).mul(signs), 3);
 }
@@ -220,16 +220,16 @@ function iq3s(raw: Tensor): Tensor {
 /** The codewords of IQ1 are -1, 0 and 1, with an eighth added or taken away. */
 function iq1s(raw: Tensor): Tensor {
   const h = words(raw, 34, 8, uint16).unsqueeze(-1), q = cut(ints(raw, 2, 32), 8, 4);
-  const index = q.bitwiseOr(h.rshift(steps(raw, 4, 3, 0)).bitwiseAnd(7).lshift(8));
+  const index = q.bitwiseOr(h.rshift(steps(4, 3, 0)).bitwiseAnd(7).lshift(8));
   const scale = half(raw, 0).unsqueeze(-1).mul(h.rshift(12).bitwiseAnd(7).mul(2).add(1).cast(float32)).unsqueeze(-1);
   const delta = h.bitwiseAnd(0x8000).ne(0).where(-0.125, 0.125).cast(float32).unsqueeze(-1);
   return join(scale.mul(codeword(index, GRIDS.iq1s, 8).add(delta)), 3);
 }
 function iq1m(raw: Tensor): Tensor {
   const s = words(raw, 48, 4, uint16); // the upper nibbles are a half float
-  const bitsOfHalf = s.rshift(12).lshift(steps(raw, 4, 4, 0)).sum(-1, { keepdim: true });
+  const bitsOfHalf = s.rshift(12).lshift(steps(4, 4, 0)).sum(-1, { keepdim: true });
   const d = bitsOfHalf.cast(uint16).bitcast(dtypes.float16).cast(float32);
-  const sc = join(s.unsqueeze(-1).rshift(steps(raw, 4, 3, 0)).bitwiseAnd(7), 2); // [..., 16]
+  const sc = join(s.unsqueeze(-1).rshift(steps(4, 3, 0)).bitwiseAnd(7), 2); // [..., 16]
   const scale = cut(d.mul(sc.mul(2).add(1).cast(float32)), 16, 1, 1);
   const h = join(fields(ints(raw, 32, 16).unsqueeze(-1), 2, 4), 3); // [..., 32]
   const index = ints(raw, 0, 32).bitwiseOr(h.bitwiseAnd(7).lshift(8));
@@ -345,7 +345,7 @@ const ROWS: Readonly<Record<FormatName, Row>> = {
   IQ2_S: whole(22, 256, 82, iq2s),
   IQ4_XS: [23, 256, 136, (r) => {
     const low = join(fields(ints(r, 4, 4).unsqueeze(-1), 2, 4), 3); // [..., 8]
-    const high = words(r, 2, 1, uint16).rshift(steps(r, 8, 2, 0)).bitwiseAnd(3);
+    const high = words(r, 2, 1, uint16).rshift(steps(8, 2, 0)).bitwiseAnd(3);
     return [halfAt(r, 0), low.bitwiseOr(high.lshift(4)).sub(32).cast(int8), bytes(r, 8, 128)];
   }, (d, s, q) => {
     const x = join(fields(cut(q.cast(int32), 8, 16), 2, 4), 2); // [..., 8, 32]
