@@ -15,15 +15,15 @@ const ROWS = 32, WIDTH = 512;
 const QUANTIZED = [...BLOCK_FORMATS.values()].filter((f) => f.plain === undefined);
 
 /** Bytes of rows of blocks that stand for numbers, none of them NaN. */
-function blocksOf(format: BlockFormat, seed: number): Tensor {
-  const random = new Random(seed), raw = new Uint8Array(ROWS * WIDTH / format.elements * format.nbytes);
+function blocksOf(format: BlockFormat, seed: number, rows = ROWS): Tensor {
+  const random = new Random(seed), raw = new Uint8Array(rows * WIDTH / format.elements * format.nbytes);
   // bytes below 0x78 are no NaN in half precision, wherever the scales of a block lie
   for (let i = 0; i < raw.length; i++) raw[i] = random.below(0x78);
-  return new Tensor(raw, { device: "WASM" }).reshape([ROWS, raw.length / ROWS]).realize();
+  return new Tensor(raw, { device: "WASM" }).reshape([rows, raw.length / rows]).realize();
 }
 function tensorOf(format: BlockFormat, raw: Tensor): GgufTensor {
   const load = () => dequantize(raw, format);
-  return { name: "w", format, shape: [ROWS, WIDTH], nbytes: raw.nbytes(), raw: () => raw, load };
+  return { name: "w", format, shape: [raw.shape[0], WIDTH], nbytes: raw.nbytes(), raw: () => raw, load };
 }
 
 Deno.test("weights: planes are the same numbers, hardly more bytes, and go into one product", async () => {
@@ -45,10 +45,32 @@ Deno.test("weights: planes are the same numbers, hardly more bytes, and go into 
     f(x);
     const before = GlobalCounters.kernelCount;
     f(x);
-    if (GlobalCounters.kernelCount - before > 1) alone.push(format.name);
+    // three of them quantize activations where bytes are multiplied
+    if (GlobalCounters.kernelCount - before > (format.bytes === undefined ? 1 : 4)) alone.push(format.name);
   }
   // scales that are exponents are bits made a float: those are computed once, before the product
   assert.deepEqual(alone.filter((name) => !/^IQ[123]|^TQ1/.test(name)), ["MXFP4", "NVFP4"]);
+});
+
+Deno.test("weights: products of bytes are the numbers' but for rounding, and have their gradients", async () => {
+  const device = "WASM", made: string[] = [];
+  for (const format of QUANTIZED.filter((f) => f.bytes !== undefined)) {
+    const weight = new Weight(tensorOf(format, blocksOf(format, 77)), device);
+    weight.realize();
+    const data = Float32Array.from({ length: 3 * WIDTH }, (_, i) => Math.sin(i * i + 1));
+    const x = new Tensor(data, { device }).reshape([3, WIDTH]).realize();
+    x.requiresGrad = true;
+    const got = weight.product(x), want = x.matmul(weight.values().transpose(0, 1));
+    const [a, b] = [await got.data(), await want.data()].map((d) => [...d].map(Number));
+    const norm = (v: readonly number[]): number => Math.hypot(...v), error = norm(a.map((v, i) => v - b[i])) / norm(b);
+    // llama.cpp's products of the same kind are as far: 8 bits with a scale for each 32 or 256
+    assert.ok(error > 0 && error < 0.008, `${format.name}: ${error}`);
+    const [g, h] = [got, want].map((y) => y.mul(Tensor.arange(ROWS, { device })).sum().gradient([x])[0]);
+    const [p, q] = [await g.data(), await h.data()].map((d) => [...d].map(Number));
+    assert.ok(norm(p.map((v, i) => v - q[i])) <= 1e-5 * norm(q), `${format.name}: the gradient`);
+    made.push(format.name);
+  }
+  assert.deepEqual(made, ["Q4_0", "Q4_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K", "TQ2_0"]);
 });
 
 Deno.test("weights: a quantized file that was loaded is still the file", async () => {
@@ -94,19 +116,19 @@ Deno.test("weights: the bytes of a file go when they are sorted", () => {
 });
 
 Deno.test("weights: blocks of one format that read the same are one product, and still have names of their own", async () => {
-  const formats = ["Q8_0", "Q4_K", "Q8_0"].map((name) => BLOCK_FORMATS.get(name)!), device = "WASM";
-  const files = formats.map((format, i) => tensorOf(format, blocksOf(format, i + 1)));
+  const rows = 20, formats = ["Q8_0", "Q4_K", "Q8_0"].map((name) => BLOCK_FORMATS.get(name)!), device = "WASM";
+  const files = formats.map((format, i) => tensorOf(format, blocksOf(format, i + 1, rows)));
   const store = new WeightStore(new Map(files.map((t, i) => [`w${i}`, t])), device, "a file");
   const products = store.products(["w0", "w1", "w2"]), x = Tensor.rand([3, WIDTH], { device }).realize();
   store.realize();
   assert.deepEqual([...store.memory].map(([name, x]) => `${name} ${x.shape}`), [
-    "w1.0 32,2,1",
-    "w1.1 32,2,1",
-    "w1.2 32,2,8",
-    "w1.3 32,2,8",
-    "w1.4 32,2,128",
-    "w0+w2.0 64,16,1",
-    "w0+w2.1 64,16,32",
+    "w1.0 20,2,1",
+    "w1.1 20,2,1",
+    "w1.2 20,2,8",
+    "w1.3 20,2,8",
+    "w1.4 20,2,128",
+    "w0+w2.0 40,16,1",
+    "w0+w2.1 40,16,32",
   ]);
   const close = async (a: Tensor, b: Tensor) => {
     const [got, want] = [await a.data(), await b.data()] as [Float32Array, Float32Array];
@@ -114,12 +136,12 @@ Deno.test("weights: blocks of one format that read the same are one product, and
   };
   const all = store.all, numbers = (i: number) => dequantize(files[i].raw(), formats[i]);
   for (const [i, y] of products(x).entries()) {
-    assert.deepEqual(y.shape, [3, ROWS]);
+    assert.deepEqual(y.shape, [3, rows]);
     await close(y, x.matmul(numbers(i).transpose(0, 1)));
     assert.deepEqual(await all.get(`w${i}`)!.values().data(), await numbers(i).data());
   }
   // an adapter is added to its own part, and a part with one merged is a weight alone
-  const [a, b] = [[2, WIDTH], [ROWS, 2]].map((shape) => Tensor.rand(shape, { device }).realize());
+  const [a, b] = [[2, WIDTH], [rows, 2]].map((shape) => Tensor.rand(shape, { device }).realize());
   all.get("w2")!.adapter = { a, b, scale: 0.5 };
   const changed = numbers(2).add(b.matmul(a).mul(0.5)), [plain, , other] = products(x);
   await close(plain, x.matmul(numbers(0).transpose(0, 1)));
@@ -130,4 +152,23 @@ Deno.test("weights: blocks of one format that read the same are one product, and
   all.get("w2")!.merge();
   await near(products(x)[2]);
   await close(products(x)[0], x.matmul(numbers(0).transpose(0, 1)));
+  // where rows lie sixteen together, a part of a stack is what the weight would be alone
+  const laid = formats.map((format, i) => tensorOf(format, blocksOf(format, i + 1)));
+  const stacks = new WeightStore(new Map(laid.map((t, i) => [`w${i}`, t])), device, "a file");
+  const both = stacks.products(["w0", "w1", "w2"]);
+  stacks.realize();
+  const parts = both(x);
+  for (const [i, t] of laid.entries()) {
+    const weight = new Weight(t, device);
+    weight.realize();
+    const [got, own] = [await parts[i].data(), await weight.product(x).data()] as [Float32Array, Float32Array];
+    // sums are in other tiles, and in another order
+    const most = Math.max(...own.map(Math.abs));
+    got.forEach((v, k) => assert.ok(Math.abs(v - own[k]) <= 1e-6 * most, `${formats[i].name}: ${v}, not ${own[k]}`));
+    assert.deepEqual(await stacks.all.get(`w${i}`)!.values().data(), await t.load().data(), formats[i].name);
+  }
+  assert.deepEqual([...stacks.memory].slice(-2).map(([name, x]) => `${name} ${x.shape}`), [
+    "w0+w2.0 4,16,1,16,1",
+    "w0+w2.1 4,16,8,16,4",
+  ]);
 });

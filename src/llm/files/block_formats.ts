@@ -393,14 +393,6 @@ const BYTES: Partial<Record<FormatName, (...planes: Tensor[]) => ByteGroups>> = 
   Q4_0: (d, q) => oneGroup(nibbles(q), d, -8),
   Q4_1: (d, m, q) => oneGroup(nibbles(q), d, m),
   Q8_0: (d, q) => oneGroup(q.cast(int32).add(128), d, -128),
-  Q2_K: (d, least, s, q) => {
-    const x = s.cast(int32);
-    return byteGroups(
-      cut(pairs(q), 16, 16),
-      scaleOf(d, x.bitwiseAnd(15)),
-      scaleOf(least, x.rshift(4)).neg(),
-    );
-  },
   Q4_K: (d, least, sc, m, q) => byteGroups(nibbles64(q), scaleOf(d, sc), scaleOf(least, m).neg()),
   Q5_K: (d, least, sc, m, high, q) =>
     byteGroups(
