@@ -205,6 +205,28 @@ Deno.test("layers: no two sources have one name, and no folder has more than 16 
   assert.deepEqual([...folders].filter(([, count]) => count > 16), []);
 });
 
+/** Functions of 100 characters and more of a source, without their names, comments and spaces. */
+function bodiesOf(text: string): string[] {
+  const code = stripped(text, true), found: string[] = [];
+  for (const m of code.matchAll(/^(?:export )?(?:async )?function\*? \w+([^]*?\n\})\n/gm)) {
+    found.push(m[1].replace(/\s+/g, " "));
+  }
+  return found.filter((body) => body.length >= 100);
+}
+
+Deno.test("layers: no function stands in two sources", () => {
+  const first = new Map<string, string>(), twice: string[] = [];
+  for (const { path, text } of all) {
+    for (const body of bodiesOf(text)) {
+      const other = first.get(body);
+      if (other !== undefined) twice.push(`${other} and ${path}: ${body.slice(0, 80)}`);
+      first.set(body, path);
+    }
+  }
+  assert.ok(first.size > 3000, `${first.size} functions`);
+  assert.deepEqual(twice, []);
+});
+
 Deno.test("layers: files form a DAG", () => {
   const graph = new Map(all.map(({ path, imports }) => [path, imports.map((s) => target(path, s) ?? "")]));
   const done = new Set<string>(), cycles: string[] = [];

@@ -35,6 +35,12 @@ export function roundUp(x: number, m: number): number {
   return Math.ceil(x / m) * m;
 }
 
+/** The largest divisor of `n` that is at most `limit`. */
+export function divisorUpTo(n: number, limit: number): number {
+  for (let k = Math.min(n, limit); k > 1; k--) if (n % k === 0) return k;
+  return 1;
+}
+
 /** Greatest common divisor of |a| and |b|. */
 export function gcd(a: number, b: number): number {
   a = Math.abs(a);

@@ -5,7 +5,7 @@
  *
  * @module
  */
-import { prod } from "../../helpers/math.ts";
+import { divisorUpTo, prod } from "../../helpers/math.ts";
 import type { Capabilities } from "../../renderer/renderer.ts";
 import { slopeOf } from "../../uop/algebra/linear_form.ts";
 import { Ops } from "../../uop/core/ops.ts";
@@ -64,12 +64,6 @@ function axesOf(kernel: Kernel, lanes: number): DotAxes | undefined {
     }
   }
   return undefined;
-}
-
-/** The largest divisor of `n` that is at most `limit`. */
-function divisorUpTo(n: number, limit: number): number {
-  for (let k = Math.min(n, limit); k > 1; k--) if (n % k === 0) return k;
-  return 1;
 }
 
 /** Applies opts to a kernel that is such a sum; false, and nothing done, for others. */

@@ -11,7 +11,7 @@
  * @module
  */
 import { dtypes } from "../../dtype/dtype.ts";
-import { ceilDiv, sum } from "../../helpers/math.ts";
+import { ceilDiv, divisorUpTo, sum } from "../../helpers/math.ts";
 import type { Capabilities, Renderer } from "../../renderer/renderer.ts";
 import { vmax } from "../../uop/algebra/bounds.ts";
 import { argOf } from "../../uop/core/args.ts";
@@ -58,12 +58,6 @@ interface Offer {
   readonly tile: Tile;
   readonly costs: readonly number[];
   readonly bound: number;
-}
-
-/** The largest divisor of `n` that is at most `limit`. */
-function divisorUpTo(n: number, limit: number): number {
-  for (let k = Math.min(n, limit); k > 1; k--) if (n % k === 0) return k;
-  return 1;
 }
 
 /** Vectors in a block of an axis that ends at a variable: half of the accumulators that hide the latency of an addition. */

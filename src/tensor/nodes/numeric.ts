@@ -8,10 +8,12 @@
  *
  * @module
  */
-import { type DType, dtypes } from "../../dtype/dtype.ts";
+import { dtypes } from "../../dtype/dtype.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { constant, type UOp, uop } from "../../uop/core/uop.ts";
+import { floatConst, type UOp, uop } from "../../uop/core/uop.ts";
 import { slope, withGradient } from "../../uop/graph/given_gradient.ts";
+
+export { floatConst };
 
 /** Coefficients, lowest power first, for float32 and float64. */
 export type Poly = readonly [f32: readonly number[], f64: readonly number[]];
@@ -125,11 +127,6 @@ const ERFCX: readonly number[] = [
   2.9880307711394622127e-9,
   -6.0829303131650220882e-10,
 ];
-
-/** A constant of float dtype `d`, rounded to it. */
-export function floatConst(value: number, d: DType): UOp {
-  return constant(d === dtypes.float32 ? Math.fround(value) : value, d);
-}
 
 /** `x * value`, the constant rounded to the dtype of `x`. */
 export function scale(x: UOp, value: number): UOp {

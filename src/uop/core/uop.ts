@@ -341,6 +341,11 @@ export function constant(value: ConstValue, dtype: DType): UOp {
   return uop(Ops.CONST, dtype, NO_SRC, value);
 }
 
+/** A constant of float dtype `d`, rounded to it. */
+export function floatConst(value: number, d: DType): UOp {
+  return constant(d === dtypes.float32 ? Math.fround(value) : value, d);
+}
+
 /** The largest int32. */
 export const INT32_MAX: number = 2 ** 31 - 1;
 

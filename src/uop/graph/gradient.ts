@@ -5,7 +5,7 @@
  *
  * @module
  */
-import { type DType, dtypes } from "../../dtype/dtype.ts";
+import { dtypes } from "../../dtype/dtype.ts";
 import { sumDType } from "../../dtype/promotion.ts";
 import { ArgumentError, SpecError } from "../../helpers/errors.ts";
 import { simplifySize } from "../algebra/sizes.ts";
@@ -14,7 +14,7 @@ import { CollectiveArg } from "../core/sharding.ts";
 import { broadcastTo, expand, flip, pad, permute, reshape, shrink, skew, unskew } from "../core/build_movement.ts";
 import { isMovement, opName, Ops } from "../core/ops.ts";
 import { deviceOf, shapeOf } from "../core/shape.ts";
-import { constant, int, iota, toposort, type UOp, uop } from "../core/uop.ts";
+import { constant, floatConst, int, iota, toposort, type UOp, uop } from "../core/uop.ts";
 import { extentOf, extentsOf, label, window, withExtents } from "./extent.ts";
 import { GradientArg, zerosLike } from "./given_gradient.ts";
 import { moveLike } from "./resolve.ts";
@@ -23,11 +23,6 @@ import { moveLike } from "./resolve.ts";
 type Accumulate = (node: UOp, make: () => UOp) => void;
 /** Hands the gradient `g` of node `u` on to its sources. `g` has the shape and dtype of `u`. */
 type Rule = (u: UOp, g: UOp, add: Accumulate) => void;
-
-/** A float constant in the precision of `d`. */
-function float(value: number, d: DType): UOp {
-  return constant(d === dtypes.float32 ? Math.fround(value) : value, d);
-}
 
 /** Whether a node is zeros, whatever is computed. */
 function isZeros(u: UOp): boolean {
@@ -191,8 +186,8 @@ const same: Rule = (u, g, add) => add(u.src[0], () => g);
 /** The rules, but for movement. Ops that are absent pass nothing on: DETACH, BITCAST, comparisons, leaves. */
 const RULES: { readonly [op: number]: Rule } = {
   [Ops.CAST]: (u, g, add) => add(u.src[0], () => g.cast(u.src[0].dtype)),
-  [Ops.EXP2]: (u, g, add) => add(u.src[0], () => g.mul(u).mul(float(Math.LN2, u.dtype))), // d 2^x = 2^x ln 2
-  [Ops.LOG2]: (u, g, add) => add(u.src[0], () => g.fdiv(u.src[0].mul(float(Math.LN2, u.dtype)))), // d log2 x = 1 / (x ln 2)
+  [Ops.EXP2]: (u, g, add) => add(u.src[0], () => g.mul(u).mul(floatConst(Math.LN2, u.dtype))), // d 2^x = 2^x ln 2
+  [Ops.LOG2]: (u, g, add) => add(u.src[0], () => g.fdiv(u.src[0].mul(floatConst(Math.LN2, u.dtype)))), // d log2 x = 1 / (x ln 2)
   [Ops.SIN]: (u, g, add) => add(u.src[0], () => g.mul(u.src[0].cos())),
   [Ops.COS]: (u, g, add) => add(u.src[0], () => g.mul(u.src[0].sin()).mul(-1)),
   [Ops.SQRT]: (u, g, add) => add(u.src[0], () => g.fdiv(u.mul(2))), // d √x = 1 / (2 √x)
