@@ -37,6 +37,7 @@ const pair = ofMade(() => i32([4, 6]), () => [operand(2)]);
 /** Members of tensors. */
 export const OPS: Readonly<Record<string, MakeCall>> = {
   ...Object.fromEntries(Object.keys({ ...BINARY_SPECIAL, ...BINARY_HIGHER }).map((name) => [name, on(operand(2))])),
+  nextafter: on(operand(2)),
   gcd: pair,
   lcm: pair,
   floatPower: on(operand(2)),
