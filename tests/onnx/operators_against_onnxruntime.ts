@@ -29,6 +29,8 @@ function t(shape: number[], dtype = "float32", value: (i: number) => number = dr
 const list = (...x: number[]): Tensor => t([x.length], "float32", (i) => x[i]);
 /** A tensor of one value. */
 const full = (shape: number[], x: number, dtype?: string): Tensor => t(shape, dtype, () => x);
+/** The scale and the zero point of bytes. */
+const quantized = (scale: number, zero: number): Tensor[] => [full([], scale), full([], zero, "uint8")];
 const I = (int: number): Attr => ({ int }),
   Fl = (float: number): Attr => ({ float }),
   T = (text: string): Attr => ({ text });
@@ -167,53 +169,24 @@ async function ofMicrosoft(c: Checks): Promise<void> {
     [3, 4, 4],
     { num_heads: I(2) },
   );
-  await ms(
-    c,
-    "GroupQueryAttention prompt",
-    [
-      t([1, 3, 64]),
-      t([1, 3, 32]),
-      t([1, 3, 32]),
-      null,
-      null,
-      full([1, 1], 2, "int32"),
-      full([1], 3, "int32").reshape([]),
-    ],
-    [3, 4, 4],
-    { num_heads: I(4), kv_num_heads: I(2) },
-  );
-  await ms(
-    c,
-    "GroupQueryAttention rotary",
-    [
-      t([1, 3, 64]),
-      t([1, 3, 32]),
-      t([1, 3, 32]),
-      null,
-      null,
-      full([1, 1], 2, "int32"),
-      full([1], 3, "int32").reshape([]),
-      t([8, 8]),
-      t([8, 8]),
-    ],
-    [3, 4, 4],
-    { num_heads: I(4), kv_num_heads: I(2), do_rotary: I(1) },
-  );
-  await ms(
-    c,
-    "GroupQueryAttention window",
-    [
-      t([1, 5, 64]),
-      t([1, 5, 32]),
-      t([1, 5, 32]),
-      null,
-      null,
-      full([1, 1], 4, "int32"),
-      full([1], 5, "int32").reshape([]),
-    ],
-    [3, 4, 4],
-    { num_heads: I(4), kv_num_heads: I(2), local_window_size: I(2) },
-  );
+  const grouped = (name: string, length: number, more: Attributes, ...tables: Tensor[]) =>
+    ms(
+      c,
+      `GroupQueryAttention ${name}`,
+      [
+        ...[64, 32, 32].map((size) => t([1, length, size])),
+        null,
+        null,
+        full([1, 1], length - 1, "int32"),
+        full([1], length, "int32").reshape([]),
+        ...tables,
+      ],
+      [3, 4, 4],
+      { num_heads: I(4), kv_num_heads: I(2), ...more },
+    );
+  await grouped("prompt", 3, {});
+  await grouped("rotary", 3, { do_rotary: I(1) }, t([8, 8]), t([8, 8]));
+  await grouped("window", 5, { local_window_size: I(2) });
   await ms(c, "RotaryEmbedding", [t([2, 3, 16]), full([1], 2, "int64"), t([8, 4]), t([8, 4])], [3]);
   await ms(c, "RotaryEmbedding interleaved", [t([2, 3, 16]), t([2, 3], "int64", (i) => i), t([8, 4]), t([8, 4])], [3], {
     interleaved: I(1),
@@ -251,37 +224,27 @@ async function ofMicrosoft(c: Checks): Promise<void> {
   );
   await ms(c, "QLinearAdd", [
     t([2, 5], "uint8", (i) => i * 20),
-    full([], 0.1),
-    full([], 100, "uint8"),
+    ...quantized(0.1, 100),
     t([2, 5], "uint8", (i) => 255 - i * 9),
-    full([], 0.07),
-    full([], 30, "uint8"),
-    full([], 0.2),
-    full([], 77, "uint8"),
+    ...quantized(0.07, 30),
+    ...quantized(0.2, 77),
   ], [[2, 2]]);
   await ms(c, "QLinearMul", [
     t([2, 5], "uint8", (i) => i * 20),
-    full([], 0.1),
-    full([], 100, "uint8"),
+    ...quantized(0.1, 100),
     t([2, 5], "uint8", (i) => 255 - i * 9),
-    full([], 0.07),
-    full([], 30, "uint8"),
-    full([], 0.9),
-    full([], 77, "uint8"),
+    ...quantized(0.07, 30),
+    ...quantized(0.9, 77),
   ], [[2, 2]]);
   await ms(c, "QLinearSigmoid", [
     t([2, 5], "uint8", (i) => i * 25),
-    full([], 0.05),
-    full([], 100, "uint8"),
-    full([], 1 / 256),
-    full([], 0, "uint8"),
+    ...quantized(0.05, 100),
+    ...quantized(1 / 256, 0),
   ], [[2, 2]]);
   await ms(c, "QLinearGlobalAveragePool", [
     t([1, 3, 4, 4], "uint8", (i) => i * 5),
-    full([], 0.05),
-    full([], 100, "uint8"),
-    full([], 0.06),
-    full([], 20, "uint8"),
+    ...quantized(0.05, 100),
+    ...quantized(0.06, 20),
   ], [[2, 4]]);
   await ms(c, "DynamicQuantizeMatMul", [
     t([3, 4]),
@@ -301,54 +264,18 @@ async function ofMicrosoft(c: Checks): Promise<void> {
 
 async function ofStandard(c: Checks): Promise<void> {
   for (const dir of ["forward", "reverse", "bidirectional"]) {
-    const n = dir === "bidirectional" ? 2 : 1;
-    await std(
-      c,
-      14,
-      `LSTM ${dir}`,
-      [
-        t([5, 2, 3]),
-        t([n, 16, 3]),
-        t([n, 16, 4]),
-        t([n, 32]),
-        t([2], "int32", (i) => 5 - 2 * i),
-        t([n, 2, 4]),
-        t([n, 2, 4]),
-        t([n, 12]),
-      ],
-      [4, 3, 3],
-      { hidden_size: I(4), direction: T(dir) },
-    );
-    await std(
-      c,
-      14,
-      `GRU ${dir}`,
-      [
-        t([5, 2, 3]),
-        t([n, 12, 3]),
-        t([n, 12, 4]),
-        t([n, 24]),
-        t([2], "int32", (i) => 5 - 2 * i),
-        t([n, 2, 4]),
-      ],
-      [4, 3],
-      { hidden_size: I(4), direction: T(dir), linear_before_reset: I(dir === "reverse" ? 1 : 0) },
-    );
-    await std(
-      c,
-      14,
-      `RNN ${dir}`,
-      [
-        t([5, 2, 3]),
-        t([n, 4, 3]),
-        t([n, 4, 4]),
-        t([n, 8]),
-        t([2], "int32", (i) => 5 - 2 * i),
-        t([n, 2, 4]),
-      ],
-      [4, 3],
-      { hidden_size: I(4), direction: T(dir) },
-    );
+    const n = dir === "bidirectional" ? 2 : 1, same = { hidden_size: I(4), direction: T(dir) };
+    const given = (gates: number): Tensor[] => [
+      t([5, 2, 3]),
+      t([n, 4 * gates, 3]),
+      t([n, 4 * gates, 4]),
+      t([n, 8 * gates]),
+      t([2], "int32", (i) => 5 - 2 * i),
+      t([n, 2, 4]),
+    ];
+    await std(c, 14, `LSTM ${dir}`, [...given(4), t([n, 2, 4]), t([n, 12])], [4, 3, 3], same);
+    await std(c, 14, `GRU ${dir}`, given(3), [4, 3], { ...same, linear_before_reset: I(dir === "reverse" ? 1 : 0) });
+    await std(c, 14, `RNN ${dir}`, given(1), [4, 3], same);
   }
   for (const mode of ["nearest", "linear", "cubic"]) {
     for (const co of ["half_pixel", "asymmetric", "pytorch_half_pixel"]) {
