@@ -6,15 +6,10 @@
  * deno run -A --no-check tests/fuzz/sharded_programs.ts [seed] [seconds] [case]
  */
 import { Device, jit, nn, ShapeError, Tensor } from "../../mod.ts";
-import { Mesh } from "../../src/dist/dist.ts";
+import type { Mesh } from "../../src/dist/dist.ts";
 import { Random } from "../support/random.ts";
+import { MESHES } from "./parts/meshes.ts";
 
-const devices = ["JS", "JS:1", "JS:2", "JS:3"];
-const MESHES: readonly Mesh[] = [
-  Mesh.of({ data: 2 }, { devices: devices.slice(0, 2) }),
-  Mesh.of({ data: 3 }, { devices: devices.slice(0, 3) }),
-  Mesh.of({ data: 2, model: 2 }, { devices }),
-];
 type Spec = (string | null)[];
 type Shape = readonly [number, number];
 const SIZES = [2, 3, 4, 4, 5, 6, 8];

@@ -6,20 +6,13 @@
  * deno run -A --no-check tests/fuzz/sharding.ts [seed] [seconds]
  */
 import { Device, dtypes, ShapeError, Tensor } from "../../mod.ts";
-import { Mesh } from "../../src/dist/dist.ts";
+import type { Mesh } from "../../src/dist/dist.ts";
 import { Random } from "../support/random.ts";
+import { MESHES } from "./parts/meshes.ts";
 import type { OpRow } from "./parts/op_rows.ts";
 import { takes } from "./parts/op_rows.ts";
 import { ALL_ROWS } from "./parts/op_rows_more.ts";
 import { LEAF_SOURCE } from "./parts/program_maker.ts";
-
-const devices = ["JS", "JS:1", "JS:2", "JS:3"];
-/** Grids of one, two and three axes, and numbers of devices that divide hardly anything. */
-const MESHES: readonly Mesh[] = [
-  Mesh.of({ data: 2 }, { devices: devices.slice(0, 2) }),
-  Mesh.of({ data: 3 }, { devices: devices.slice(0, 3) }),
-  Mesh.of({ data: 2, model: 2 }, { devices }),
-];
 
 type Spec = (string | null)[];
 const leaf = new Function("Tensor", `${LEAF_SOURCE}; return leaf;`)(Tensor) as (
