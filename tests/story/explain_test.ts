@@ -223,6 +223,19 @@ for (const [name, most, make] of MODELS) {
   });
 }
 
+Deno.test("explain: steps that differ by a number are one loop over the numbers", async () => {
+  Tensor.manualSeed(5);
+  const step = jit((x: Tensor) => x.add(Tensor.rand([6])).mul(2).realize());
+  const xs = Array.from({ length: 5 }, (_, i) => values(6, i + 1).realize());
+  const e = explain(() => xs.map((x) => step(x).clone().realize()), { times: false });
+  const lines = await run(e, "random draws");
+  assertEquals([lines.length, farthest(lines) < 1e-6], [10, true]);
+  assertEquals(e.script.match(/^for \(const \[.*\brng\] of \[$/gm)?.length, 1, e.script);
+  // by the counter each draw is another one
+  const drawn = lines.slice(-5).map((line) => line.replace(/^\w+: /, ""));
+  assertEquals(new Set(drawn).size, 5);
+});
+
 Deno.test("explain: what is nothing but rounding is compared by how far rounding moves it", async () => {
   // a bias in front of a norm has no gradient but rounding, which Adam divides by itself
   const weight = values(12 * 7).reshape([7, 12]).realize(), x = values(5 * 12, 3).reshape([5, 12]).realize();

@@ -355,6 +355,10 @@ class TypeScriptWriter extends CWriter {
     });
   }
 
+  /** As it is called around the kernel. */
+  protected override variable(u: UOp): string {
+    return argOf(u, Ops.VARIABLE).name;
+  }
   protected override readAcc(u: UOp, acc: UOp): string | undefined {
     return this.places.get(u)! > (this.places.get(acc) ?? -1) ? this.value(acc) : super.readAcc(u, acc);
   }

@@ -13,9 +13,13 @@ import type { Trace, TraceBuffer, TraceStep } from "./explain_record.ts";
 import { statisticsText } from "./explain_values.ts";
 import { DataFile, elementsOf, elementText, wrapList } from "./script_data.ts";
 import {
+  bound,
+  type Changing,
+  changingNumbers,
   type Column,
   columnsOf,
   findRepeats,
+  openAst,
   paramTypes,
   plainAst,
   type Repeat,
@@ -119,6 +123,7 @@ class ScriptWriter {
   private readonly skipped = new Set<TraceStep>();
   /** Names of arrays that are the bytes of others, by name and dtype. */
   private readonly bytes = new Map<string, string>();
+  /** Of each step, with its variables. */
   private readonly asts: readonly (UOp | undefined)[];
   private readonly skip: number;
   private path: CallPath = { calls: [], method: "" };
@@ -127,7 +132,7 @@ class ScriptWriter {
     const { steps } = spec.trace;
     for (const s of steps) this.mergeCopy(s);
     this.names = new BufferNames(steps, spec.names, this.table);
-    this.asts = steps.map(plainAst);
+    this.asts = steps.map(openAst);
     this.skip = commonCalls(steps);
   }
 
@@ -198,9 +203,8 @@ class ScriptWriter {
   }
 
   /** A step on arrays of these names. */
-  private writeStep(step: TraceStep, params: readonly string[], indent: string): void {
+  private writeStep(step: TraceStep, params: readonly string[], indent: string, ast: UOp | undefined): void {
     const { item, kind, bufs, writes } = step,
-      ast = this.asts[step.number],
       put = (text: string): void => {
         this.lines.push(indent + text);
       };
@@ -285,7 +289,7 @@ class ScriptWriter {
       } else this.declare(this.arrayOf(b), "");
     }
     const params = step.bufs.map((b) => this.nameOf(b));
-    this.writeStep(step, params, "");
+    this.writeStep(step, params, "", plainAst(step));
     this.tellResult(step, "", params, told);
     this.lines.push("");
   }
@@ -319,14 +323,28 @@ class ScriptWriter {
       const wishes = c.buffers.map((b) => c.isOwn ? this.names.wishOf(b) : this.nameOf(b));
       names.set(c, this.table.take(commonName(wishes)));
     }
+    // numbers that are others each time, as the counter of random draws
+    const of = (p: number): TraceStep[] => Array.from({ length: times }, (_, t) => steps[start + t * period + p]);
+    const numbers = places.map((_, p) => changingNumbers(of(p), this.asts[start + p]));
+    const keyOf = (u: UOp, { name, numbers }: Changing): string => `${u.dtype} ${name} ${numbers}`;
+    const numberNames = new Map<string, string>(), rows: string[][] = Array.from({ length: times }, () => []);
+    for (const [u, changing] of numbers.flatMap((m) => [...m])) {
+      const key = keyOf(u, changing);
+      if (numberNames.has(key)) continue;
+      numberNames.set(key, this.table.take(changing.name.replace(/[\W_]+\d+$/, ""))); // variables are numbered
+      const isBig = u.dtype.isInt && u.dtype.bits === 64;
+      changing.numbers.forEach((n, t) => rows[t].push(elementText(isBig ? BigInt(n) : n, u.dtype)));
+    }
     const indent = "  ";
     this.lines.push(`// ${times} times the same: steps ${start + 1} to ${start + period * times}`);
     this.path = { calls: [], method: "" };
-    if (shared.length === 0) this.lines.push(`for (let time = 0; time < ${times}; time++) {`);
+    if (shared.length + numberNames.size === 0) this.lines.push(`for (let time = 0; time < ${times}; time++) {`);
     else {
-      this.lines.push(...wrapList("for (const [", shared.map((c) => names.get(c)!), "] of [", ""));
+      this.lines.push(
+        ...wrapList("for (const [", [...shared.map((c) => names.get(c)!), ...numberNames.values()], "] of [", ""),
+      );
       for (let t = 0; t < times; t++) {
-        this.lines.push(...wrapList("[", shared.map((c) => this.nameOf(c.buffers[t])), "],", indent));
+        this.lines.push(...wrapList("[", [...shared.map((c) => this.nameOf(c.buffers[t])), ...rows[t]], "],", indent));
       }
       this.lines.push("] as const) {");
     }
@@ -346,7 +364,12 @@ class ScriptWriter {
         );
       }
       const params = slots.map((c) => "buffers" in c ? names.get(c)! : this.nameOf(c));
-      this.writeStep(step, params, indent);
+      const changing = numbers[p],
+        callOf = (u: UOp): string | undefined => {
+          const of = changing.get(u);
+          return of && numberNames.get(keyOf(u, of));
+        };
+      this.writeStep(step, params, indent, bound(step, this.asts[step.number], callOf));
       this.tellResult(step, indent, params, told);
     });
     this.path = { calls: [], method: "" };

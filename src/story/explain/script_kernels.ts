@@ -15,20 +15,58 @@ import { constOf } from "../../uop/algebra/eval.ts";
 import { argOf } from "../../uop/core/args.ts";
 import { TextArg } from "../../uop/core/custom_arg.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { toposort, type UOp, uop } from "../../uop/core/uop.ts";
+import { toposort, type UOp, uop, variable } from "../../uop/core/uop.ts";
 import { rebuild } from "../../uop/rewrite/walk.ts";
 import type { TraceBuffer, TraceStep } from "./explain_record.ts";
 
 /** The AST of a step with the numbers of this run in the places of its variables, and without opts. */
-export function plainAst({ item }: TraceStep): UOp | undefined {
-  const { ast } = item;
+export function plainAst(step: TraceStep): UOp | undefined {
+  return bound(step, openAst(step), () => undefined);
+}
+
+/** The AST of a step with its variables in it, and without opts. */
+export function openAst({ item: { ast } }: TraceStep): UOp | undefined {
   if (ast === undefined || ast.arg instanceof TextArg) return undefined;
-  const bare = ast.arg === undefined ? ast : uop(Ops.SINK, ast.dtype, ast.src);
-  return rebuild(bare, (u) => {
+  return ast.arg === undefined ? ast : uop(Ops.SINK, ast.dtype, ast.src);
+}
+
+/** An AST with the numbers of this run in the places of its variables, but for those that are called something. */
+export function bound(
+  { item }: TraceStep,
+  ast: UOp | undefined,
+  nameOf: (u: UOp) => string | undefined,
+): UOp | undefined {
+  return ast && rebuild(ast, (u) => {
     if (u.op !== Ops.VARIABLE) return undefined;
-    const name = item.varNames[Number(argOf(u, Ops.VARIABLE).name.slice(1))];
-    return constOf(item.vars.get(name) ?? 0, u.dtype);
+    const { min, max } = argOf(u, Ops.VARIABLE), name = nameOf(u);
+    return name === undefined ? constOf(numberOf(item, u), u.dtype) : variable(name, min, max, u.dtype);
   });
+}
+
+/** The value of a variable of a step's AST. */
+function numberOf({ varNames, vars }: TraceStep["item"], u: UOp): number {
+  return vars.get(varNames[Number(argOf(u, Ops.VARIABLE).name.slice(1))]) ?? 0;
+}
+
+/** A variable of a step that is repeated, which is not the same number each time. */
+export interface Changing {
+  /** What the program's schedule calls it. */
+  readonly name: string;
+  /** By time. */
+  readonly numbers: readonly number[];
+}
+
+/** Those of a step that is all of `steps`, by their nodes in its AST. */
+export function changingNumbers(steps: readonly TraceStep[], ast: UOp | undefined): Map<UOp, Changing> {
+  const out = new Map<UOp, Changing>(), [{ item: { varNames } }] = steps;
+  if (ast === undefined) return out;
+  for (const u of toposort(ast)) {
+    if (u.op !== Ops.VARIABLE) continue;
+    const numbers = steps.map((s) => numberOf(s.item, u));
+    if (numbers.every((n) => n === numbers[0])) continue;
+    out.set(u, { name: varNames[Number(argOf(u, Ops.VARIABLE).name.slice(1))], numbers });
+  }
+  return out;
 }
 
 /** What a kernel takes its arrays for, by slot: bytes may be read as another kind of number than they were written. */
