@@ -25,19 +25,41 @@ import { setJitCalls } from "./src/tensor/jit/jit.ts";
 import { addFamilies } from "./src/tensor/families.ts";
 import { Jit } from "./src/tensor/jit/jit_calls.ts";
 import { LATE_FAMILIES } from "./src/tensor/late_families.ts";
-import { Tensor } from "./src/tensor/tensor.ts";
+import { Tensor as TensorClass } from "./src/tensor/tensor.ts";
+import type { TensorConstructor } from "./src/tensor/types.ts";
 
 const backends = [clangBackend, wasmBackend, jsBackend, nullBackend, diskBackend, webgpuBackend, cudaBackend];
 for (const backend of backends) registerBackend(backend);
 setEngine(wholeEngine);
 setJitCalls((fn, options) => new Jit(fn, options));
-addFamilies(Tensor.prototype, LATE_FAMILIES);
+addFamilies(TensorClass.prototype, LATE_FAMILIES);
 // what watches whole programs is loaded where it is asked for, and is no part of bundles
 if (isWatched()) await (await import(new URL("src/story/watch.ts", import.meta.url).href)).startWatching();
 
+/**
+ * A multi-dimensional array that is computed when it is needed: `new Tensor(data, { dtype, device, requiresGrad })`, and
+ * functions that make others. What it can do is in docs/tensor.md.
+ *
+ * ```ts
+ * import { Tensor } from "./mod.ts";
+ * const x = new Tensor([[1, 2], [3, 4]], { dtype: "float32" });
+ * console.log(await x.mul(2).sum(0).tolist()); // [8, 12]
+ * ```
+ */
+export const Tensor: TensorConstructor = TensorClass;
+/** What {@linkcode Tensor} makes. */
+export type Tensor = TensorClass;
 export { Device, init } from "./src/device/api.ts";
-export type { DeviceName } from "./src/device/device.ts";
-export { type DType, type DTypeKind, type DTypeLike, type DTypeName, type DTypes, dtypes } from "./src/dtype/dtype.ts";
+export type { Checked, DeviceKind, DeviceName, KnownDevice } from "./src/device/device.ts";
+export {
+  type DType,
+  type DTypeKind,
+  type DTypeLike,
+  type DTypeName,
+  type DTypes,
+  dtypes,
+  type MadeText,
+} from "./src/dtype/dtype.ts";
 export {
   BufferCopy,
   BufferXfer,
@@ -78,7 +100,7 @@ export { type Display, display, type DisplayOptions, type MimeBundle } from "./s
 export { jit, type JitFunction, type JitOptions, type JitStats, type Synchronous } from "./src/tensor/jit/jit.ts";
 export { scope } from "./src/tensor/handle/scope.ts";
 export { fft, windows } from "./src/tensor/spectral.ts";
-export { schedule, Tensor } from "./src/tensor/tensor.ts";
+export { schedule, type Tensor as TensorClass } from "./src/tensor/tensor.ts";
 export { autocast, type AutocastOptions } from "./src/tensor/transforms/autocast.ts";
 export { checkpoint, grad, jvp, valueAndGrad, vmap } from "./src/tensor/transforms/transforms.ts";
 export { hessian, jacobian, type JacobianOptions, scan, type ScanOptions, whileLoop } from "./src/tensor/jit/loops.ts";

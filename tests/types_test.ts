@@ -197,6 +197,9 @@ Deno.test("types: layers, optimizers and losses", async () => {
       losses.push(await loss.item());
     }
   });
+  const list = new nn.Sequential(new nn.Linear(4, 2), new nn.ReLU(), (x) => x.mul(2), new nn.Softmax(-1));
+  const wrong = new nn.MSELoss({ reduction: "none" }).call(list.call(Tensor.ones([3, 4])), Tensor.zeros([3, 2]));
+  assertEquals(wrong.shape, [3, 2]);
   const weight: Tensor | undefined = named["one.weight"];
   assertEquals([parameters.length, losses.length, weight?.shape], [3, 2, [8, 4]]);
 });
@@ -206,6 +209,10 @@ Deno.test("types: names of dtypes and devices, also those that a program makes",
   for (const dtype of ["float32", "int8"]) made.push(new Tensor([1], { dtype, device: "JS" }).dtype.name);
   const half = (dtype = "float16") => Tensor.ones([2]).cast(dtype), { device = "JS" }: { device?: string } = {};
   const named: DTypeName = "uint8", given: DType = dtypes.float64, wide = { narrow: dtypes.int16, wide: dtypes.int64 };
+  // options that were put together first, and what may be one name or another
+  const options = { dtype: "float64", device: "JS" }, either = made.length > 0 ? "float16" : "bfloat16";
+  const zeros = [Tensor.zeros([1], options), new Tensor([1], options), new Tensor([1], { ...options, dtype: either })];
+  assertEquals(zeros.map((t) => t.dtype.name), ["float64", "float64", "float16"]);
   const places = [0].map((i) => `JS:${i}` as const),
     all = [named, given, wide.narrow].map((d) => Tensor.zeros([1]).cast(d));
   made.push(half().dtype.name, Tensor.full([1], 2, { device, dtype: named }).dtype.name, all[1].dtype.name);
@@ -257,6 +264,32 @@ export function refused(t: Tensor): void {
   new nn.optim.SGD([t], { learningRate: 1 });
   // @ts-expect-error: there is no such dtype
   t.cast(dtypes.float23);
+  // @ts-expect-error: there is no such dtype
+  t.cast("float23");
+  // @ts-expect-error: there is no such dtype
+  new Tensor([1], { dtype: "float23" });
+  // @ts-expect-error: there is no such dtype
+  Tensor.zeros([1], { dtype: "float23", device: "WASM" });
+  // @ts-expect-error: there is no such dtype
+  t.sum(0, { dtype: "float23" });
+  // @ts-expect-error: there is no such device
+  new Tensor([1], { device: "WSAM" });
+  // @ts-expect-error: there is no such device
+  t.to("gpu");
+  // @ts-expect-error: there is no such device
+  t.to(["WASM", "cpu"]);
+  // @ts-expect-error: there is no such device
+  Tensor.rand([1], { dtype: "float32", device: "WASM:one" });
+  // @ts-expect-error: nor does a constant name one
+  ((name) => Tensor.ones([1], name))({ dtype: "float23" } as const);
+  // @ts-expect-error: no dtype of a file
+  state.fromFile("a.bin", { dtype: "float23" });
+  // @ts-expect-error: an activation takes no text
+  new nn.LeakyReLU("0.1");
+  // @ts-expect-error: no such reduction
+  new nn.CrossEntropyLoss({ reduction: "average" });
+  // @ts-expect-error: a number is no layer
+  new nn.Sequential([new nn.Linear(2, 2), 3]);
   // @ts-expect-error: no name of a dtype
   "float23" satisfies DTypeName;
   // @ts-expect-error: a device is a name

@@ -11,6 +11,7 @@ import {
   canonicalize,
   defaultDevice,
   type Device as OpenDevice,
+  type DeviceName,
   getDevice,
   listBackends,
   openDevice,
@@ -52,11 +53,11 @@ export interface DeviceMemory {
 /** The type of {@linkcode Device}. */
 export interface DeviceApi {
   /** The name of the device that tensors are made on. Setting it opens the device. @throws {DeviceError} */
-  default: string;
+  default: DeviceName;
   /** The device by name, the default without, opened if need be. @throws {DeviceError} */
-  get(name?: string): OpenDevice;
+  get(name?: DeviceName): OpenDevice;
   /** Opens a device, also those that open asynchronously. @throws {DeviceError} */
-  open(name: string): Promise<OpenDevice>;
+  open(name: DeviceName): Promise<OpenDevice>;
   /** "cuda:0" to "CUDA". @throws {DeviceError} for a malformed name */
   canonicalize(name: string): string;
   /** All known devices, available or why not. */
@@ -64,7 +65,7 @@ export interface DeviceApi {
   /** Bytes and blocks of each open device. */
   memory(): Record<string, DeviceMemory>;
   /** Settles when all queued work is done, on one device or all that are open; rejects with what went wrong in it. */
-  synchronize(name?: string): Promise<void>;
+  synchronize(name?: DeviceName): Promise<void>;
 }
 
 /** Devices, by name. */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { DType } from "../dtype/dtype.ts";
+import type { DType, DTypeLike, MadeText } from "../dtype/dtype.ts";
 import { envNumber, envText, readEnv } from "../helpers/env.ts";
 import { DeviceError } from "../helpers/errors.ts";
 import { checkText } from "../helpers/options.ts";
@@ -128,9 +128,10 @@ function openNames(): string {
   ).map((b) => b.name).join(", ") || "none";
 }
 
-/** Adds a backend to the registry. Called by `mod.ts`. */
-export function registerBackend(backend: Backend): void {
+/** Adds a backend to the registry. Called by `mod.ts`. Gives its name, as text that `device` takes. */
+export function registerBackend(backend: Backend): string {
   backends.set(backend.name, backend);
+  return backend.name;
 }
 
 /**
@@ -151,16 +152,35 @@ export function listBackends(): Backend[] {
   return [...backends.values()];
 }
 
-/** The name of a device: "WASM", "CUDA:1". Editors complete those that come along; other backends have names of their own. */
-export type DeviceName =
-  | "CLANG"
-  | "CUDA"
-  | "DISK"
-  | "JS"
-  | "NULL"
-  | "WASM"
-  | "WEBGPU"
-  | (string & Record<never, never>);
+/** The devices that come along, in capitals. */
+export type DeviceKind = "CLANG" | "CUDA" | "DISK" | "JS" | "NULL" | "WASM" | "WEBGPU";
+
+/** The name of a device of those that come along, or of several: "WASM", "CUDA:1"; small letters are taken, too. */
+export type KnownDevice =
+  | DeviceKind
+  | Lowercase<DeviceKind>
+  | `${DeviceKind | Lowercase<DeviceKind>}:${number}`
+  | `${DeviceKind}${string},${DeviceKind}${string}`;
+
+/**
+ * The name of a device: "WASM", "CUDA:1". Editors complete those that come along. Where `N` is the type of an argument, as
+ * in `Tensor.zeros` and `to`, another literal is refused by the compiler; text that a program makes passes, such as the
+ * name of a backend of one's own, which `registerBackend` gives.
+ */
+export type DeviceName<N extends string = string> = KnownDevice | MadeText<N>;
+
+/** The names in options: of a dtype and a device, where `N` is their type. */
+interface Named<N extends string> {
+  readonly dtype?: DTypeLike<N>;
+  readonly device?: DeviceName<N>;
+}
+/**
+ * Options `O` whose `dtype` and `device` the compiler compares, where they are literals, with those that there are: of type
+ * `N`, which an argument gives.
+ */
+export type Checked<O, N extends string> =
+  & Omit<O, "dtype" | "device">
+  & Pick<Named<N>, keyof O & ("dtype" | "device")>;
 
 /** "cuda:0" to "CUDA". The name of a group that is in use is canonical. */
 export function canonicalize(name: string): string {

@@ -279,10 +279,16 @@ const SMALL_FLOATS: ReadonlyMap<DType, SmallFloat> = new Map([
 export type DTypeName = Exclude<keyof DTypes, "void">;
 
 /**
- * A DType or its name. Editors complete names; as `dtype = "float16"` of a parameter is text to the compiler, and must
- * pass, names are checked when they are used. `dtypes.float16` and {@linkcode DTypeName} are checked before.
+ * Text that a program makes: where `N` is the type of an argument, all text but literals, which the compiler knows and
+ * compares with the names that there are. Text that it does not know is checked when it is used.
  */
-export type DTypeLike = DType | DTypeName | (string & Record<never, never>);
+export type MadeText<N extends string = string> = string extends N ? N & Record<never, never> : never;
+
+/**
+ * A DType or its name. Editors complete names. Where `N` is the type of an argument, as in `Tensor.zeros` and `cast`, a
+ * literal that names none is refused by the compiler; text that a program makes passes, and is checked when it is used.
+ */
+export type DTypeLike<N extends string = string> = DType | DTypeName | MadeText<N>;
 
 /** The dtype that `x` is or names. @throws {DTypeError} for an unknown name. */
 export function toDType(x: DTypeLike): DType {

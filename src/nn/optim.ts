@@ -10,6 +10,8 @@ export {
   type AdagradOptions,
   RMSprop,
   type RMSpropOptions,
+  Rprop,
+  type RpropOptions,
 } from "./optim/adaptive.ts";
 export { Adam, type AdamOptions, AdamW, LAMB } from "./optim/adam.ts";
 export { Adamax, NAdam, type NAdamOptions, RAdam, type RAdamOptions } from "./optim/adam_variants.ts";
@@ -27,6 +29,7 @@ export {
   type Slot,
   type StepOptions,
 } from "./optim/optimizer.ts";
+export { LBFGS, type LBFGSOptions } from "./optim/lbfgs.ts";
 export { clipGradNorm, clipGradValue, GradScaler, type GradScalerOptions } from "./optim/scaling.ts";
 export {
   ConstantLR,
@@ -38,6 +41,7 @@ export {
   type LinearLROptions,
   LRScheduler,
   LRSchedulerGroup,
+  MultiplicativeLR,
   MultiStepLR,
   OneCycleLR,
   type OneCycleOptions,

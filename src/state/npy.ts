@@ -4,6 +4,7 @@
  *
  * @module
  */
+import type { Checked } from "../device/device.ts";
 import { FILES } from "../device/files.ts";
 import { isLate, partsReady } from "../device/parts.ts";
 import { type DType, dtypes } from "../dtype/dtype.ts";
@@ -136,7 +137,7 @@ function parseSource(source: Source, device: string): Tensor {
 }
 
 /** The array in the bytes of a `.npy` file. @throws {FormatError} saying what is wrong with them */
-export function npyParse(bytes: Uint8Array, options: PlaceOptions = {}): Tensor {
+export function npyParse<N extends string>(bytes: Uint8Array, options: Checked<PlaceOptions, N> = {}): Tensor {
   checkOptions("parse a .npy file", options, ["device"]);
   return parseSource(memorySource(bytes, ".npy bytes", options), placeOf(options));
 }
@@ -145,7 +146,10 @@ export function npyParse(bytes: Uint8Array, options: PlaceOptions = {}): Tensor 
  * The array in a `.npy` file, lazily: it is read when it is used. Needs read permission.
  * @throws {FormatError} saying what is wrong with the file
  */
-export async function npyLoad(from: Loadable, options: PlaceOptions = {}): Promise<Tensor> {
+export async function npyLoad<N extends string>(
+  from: Loadable,
+  options: Checked<PlaceOptions, N> = {},
+): Promise<Tensor> {
   checkOptions("load a .npy file", options, ["device"]);
   return await withSource(from, options, (source) => parseSource(source, placeOf(options)));
 }

@@ -5,6 +5,7 @@
  *
  * @module
  */
+import type { Checked } from "../device/device.ts";
 import { FILES } from "../device/files.ts";
 import { isLate, partsReady } from "../device/parts.ts";
 import { type DType, dtypes } from "../dtype/dtype.ts";
@@ -163,7 +164,7 @@ function parseSource(source: Source): { readonly header: Header; readonly tensor
  * The tensors of safetensors bytes, by name.
  * @throws {FormatError} saying what is wrong
  */
-export function safeParse(bytes: Uint8Array, options: PlaceOptions = {}): StateDict {
+export function safeParse<N extends string>(bytes: Uint8Array, options: Checked<PlaceOptions, N> = {}): StateDict {
   checkOptions("parse safetensors", options, ["device"]);
   return parseSource(memorySource(bytes, "safetensors bytes", options)).tensors;
 }
@@ -175,7 +176,10 @@ export function safeParse(bytes: Uint8Array, options: PlaceOptions = {}): StateD
  * `to`. Needs read permission.
  * @throws {FormatError} saying what is wrong with the file; nothing of it was used
  */
-export async function safeLoad(from: Loadable, options: PlaceOptions = {}): Promise<StateDict> {
+export async function safeLoad<N extends string>(
+  from: Loadable,
+  options: Checked<PlaceOptions, N> = {},
+): Promise<StateDict> {
   checkOptions("load safetensors", options, ["device"]);
   if (!(from instanceof Tensor)) {
     const path = pathOf("load safetensors", from);

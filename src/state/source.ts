@@ -5,7 +5,7 @@
  * @module
  */
 import { attachBuffer, type Buffer, bufferOf } from "../device/buffer.ts";
-import { defaultDevice, type DeviceName, getDevice, knownDevice } from "../device/device.ts";
+import { type Checked, defaultDevice, type DeviceName, getDevice, knownDevice } from "../device/device.ts";
 import { fileDevice, FILES } from "../device/files.ts";
 import { takeTurn } from "../device/pressure.ts";
 import { arrayClass, type DType, type DTypeLike, dtypes, toDType } from "../dtype/dtype.ts";
@@ -290,7 +290,10 @@ export interface FileOptions extends PlaceOptions {
  *
  * @throws {FormatError} where the file has too few bytes
  */
-export async function fromFile(path: string | URL, options: FileOptions = {}): Promise<Tensor> {
+export async function fromFile<N extends string>(
+  path: string | URL,
+  options: Checked<FileOptions, N> = {},
+): Promise<Tensor> {
   const action = "load a file";
   checkOptions(action, options, ["dtype", "shape", "offset", "device"]);
   const dtype = toDType(options.dtype ?? dtypes.uint8);

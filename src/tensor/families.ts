@@ -19,6 +19,7 @@ import type { QuantileTensor } from "./index/quantiles.ts";
 import { ScanTensor } from "./index/scan.ts";
 import { SortTensor } from "./index/sort.ts";
 import { StatisticsTensor } from "./index/statistics.ts";
+import { DisplayTensor } from "./handle/display.ts";
 import { InPlaceTensor } from "./inplace.ts";
 import { ConvTensor } from "./images/conv.ts";
 import { CriterionTensor } from "./math/criteria.ts";
@@ -29,6 +30,7 @@ import { NormTensor } from "./math/norms.ts";
 import { ProductTensor } from "./math/products.ts";
 import { PoolTensor } from "./images/pools.ts";
 import type { ResampleTensor } from "./images/resample.ts";
+import type { SampledTensor } from "./math/sampled.ts";
 import type { SpectrogramTensor } from "./math/spectrogram.ts";
 import type { SystemTensor } from "./math/systems.ts";
 import { ActivationTensor } from "./ops/activation.ts";
@@ -59,6 +61,7 @@ export const FAMILIES: readonly Family[] = [
   ComplexTensor,
   ConvTensor,
   CriterionTensor,
+  DisplayTensor,
   DistinctTensor,
   DrawTensor,
   ElementwiseTensor,
@@ -90,6 +93,7 @@ export interface TensorFamilies
     BackwardTensor,
     ComplexTensor,
     CustomTensor,
+    DisplayTensor,
     DistinctTensor,
     DrawTensor,
     FourierTensor,
@@ -98,6 +102,7 @@ export interface TensorFamilies
     InPlaceTensor,
     QuantileTensor,
     ResampleTensor,
+    SampledTensor,
     ShardTensor,
     SpectrogramTensor,
     SystemTensor {}

@@ -12,6 +12,7 @@ import { QuantileTensor } from "./index/quantiles.ts";
 import { DecompositionTensor } from "./math/decompositions.ts";
 import { FourierTensor } from "./math/fourier.ts";
 import { ResampleTensor } from "./images/resample.ts";
+import { SampledTensor } from "./math/sampled.ts";
 import { SpectrogramTensor } from "./math/spectrogram.ts";
 import { SystemTensor } from "./math/systems.ts";
 import { HigherTensor } from "./ops/higher_functions.ts";
@@ -25,6 +26,7 @@ export const LATE_FAMILIES: readonly Family[] = [
   HistogramTensor,
   QuantileTensor,
   ResampleTensor,
+  SampledTensor,
   SpectrogramTensor,
   SystemTensor,
 ];

@@ -257,7 +257,7 @@ export abstract class RealizeTensor extends TensorBase {
   /**
    * A copy with memory of its own, on `device` if given: of what this is now, whatever is written to it later.
    * @throws {DeviceError} */
-  clone(options: { readonly device?: DeviceName } = {}): this {
+  clone<N extends string>(options: { readonly device?: DeviceName<N> } = {}): this {
     checkOptions("clone", options, ["device"]);
     const copy = holdMemory(this.wrapNew(uop(Ops.CONTIGUOUS, this.dtype, [cutHere(this.uop)], nextClone++)));
     noteClone(bare(copy.uop));
@@ -267,7 +267,7 @@ export abstract class RealizeTensor extends TensorBase {
   /**
    * A lazy copy on `device` (the default device if absent), or on each of several; itself if it is there.
    * @throws {DeviceError} */
-  to(device?: DeviceName | readonly DeviceName[]): this {
+  to<N extends string>(device?: DeviceName<N> | readonly DeviceName<N>[]): this {
     const target = device === undefined
       ? defaultDevice()
       : Array.isArray(device)
@@ -278,7 +278,7 @@ export abstract class RealizeTensor extends TensorBase {
     return holdMemory(this.wrapNew(uop(Ops.COPY, this.dtype, [from], target)));
   }
   /** Moves this tensor, and its gradient, to `device`. */
-  toInPlace(device?: DeviceName | readonly DeviceName[]): this {
+  toInPlace<N extends string>(device?: DeviceName<N> | readonly DeviceName<N>[]): this {
     const value = unplaced(this.uop), moved = (value === undefined ? this : this.wrapNew(value)).to(device);
     if (value !== undefined) moved.setUop(ownMemory(moved.uop, nextClone++, moved.device));
     if (moved !== this) this.replace(moved);

@@ -111,7 +111,7 @@ export abstract class ShardTensor extends TensorBase {
    */
   shard(mesh: MeshShape, spec: Spec): this;
   /** On a list of devices, divided along one dimension, or whole on each. */
-  shard(devices: readonly DeviceName[], options?: ShardOptions): this;
+  shard<N extends string>(devices: readonly DeviceName<N>[], options?: ShardOptions): this;
   shard(where: MeshShape | readonly DeviceName[], how?: Spec | ShardOptions): this {
     return this.divided("shard", ...placeOn("shard", where, how, this.shape));
   }
@@ -122,7 +122,7 @@ export abstract class ShardTensor extends TensorBase {
    */
   reshard(mesh: MeshShape, spec: Spec): this;
   /** On a list of devices, divided along one dimension, or whole on each. */
-  reshard(devices: readonly DeviceName[], options?: ShardOptions): this;
+  reshard<N extends string>(devices: readonly DeviceName<N>[], options?: ShardOptions): this;
   reshard(where: MeshShape | readonly DeviceName[], how?: Spec | ShardOptions): this {
     const action = "reshard", [mesh, spec] = placeOn(action, where, how, this.shape), device = deviceOf(this.uop);
     if (device !== null && device !== mesh.device) {
@@ -137,7 +137,7 @@ export abstract class ShardTensor extends TensorBase {
   /** As {@linkcode shard}, for this tensor itself: it names the shards from then on. */
   shardInPlace(mesh: MeshShape, spec: Spec): this;
   /** On a list of devices, divided along one dimension, or whole on each. */
-  shardInPlace(devices: readonly DeviceName[], options?: ShardOptions): this;
+  shardInPlace<N extends string>(devices: readonly DeviceName<N>[], options?: ShardOptions): this;
   shardInPlace(where: MeshShape | readonly DeviceName[], how?: Spec | ShardOptions): this {
     return this.replace((this.shard as (where: unknown, how: unknown) => this)(where, how));
   }

@@ -5,6 +5,7 @@
  *
  * @module
  */
+import type { Checked } from "../device/device.ts";
 import { complexOf, toDType } from "../dtype/dtype.ts";
 import { defaultFloat } from "../dtype/promotion.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
@@ -171,9 +172,9 @@ export const fft: Readonly<{
   /** The inverse of `fftshift`. @throws {ShapeError} */
   ifftshift(x: Tensor, dim?: Axes): Tensor;
   /** The frequency of each place of a transform of n samples: positive ones, then negative ones. @throws {ArgumentError} */
-  fftfreq(n: number, options?: FrequencyOptions): Tensor;
+  fftfreq<N extends string>(n: number, options?: Checked<FrequencyOptions, N>): Tensor;
   /** Those of `rfft`. @throws {ArgumentError} */
-  rfftfreq(n: number, options?: FrequencyOptions): Tensor;
+  rfftfreq<N extends string>(n: number, options?: Checked<FrequencyOptions, N>): Tensor;
 }> = Object.freeze({
   fft: (x: Tensor, dim = -1, options: FourierOptions = {}) => complexInput("fft", x).fft(dim, options),
   ifft: (x: Tensor, dim = -1, options: FourierOptions = {}) => complexInput("ifft", x).ifft(dim, options),
@@ -232,15 +233,15 @@ function bessel(x: number): number {
 /** Windows for spectra and filters, as PyTorch's `torch.hann_window` and its like; float32 unless a dtype is given. */
 export const windows: Readonly<{
   /** cos^2(pi x / 2) for x from -1 to 1. @throws {ArgumentError} */
-  hann(n: number, options?: WindowOptions): Tensor;
+  hann<N extends string>(n: number, options?: Checked<WindowOptions, N>): Tensor;
   /** 0.54 + 0.46 cos(pi x). @throws {ArgumentError} */
-  hamming(n: number, options?: WindowOptions): Tensor;
+  hamming<N extends string>(n: number, options?: Checked<WindowOptions, N>): Tensor;
   /** 0.42 + 0.5 cos(pi x) + 0.08 cos(2 pi x). @throws {ArgumentError} */
-  blackman(n: number, options?: WindowOptions): Tensor;
+  blackman<N extends string>(n: number, options?: Checked<WindowOptions, N>): Tensor;
   /** 1 - |x|. @throws {ArgumentError} */
-  bartlett(n: number, options?: WindowOptions): Tensor;
+  bartlett<N extends string>(n: number, options?: Checked<WindowOptions, N>): Tensor;
   /** I0(beta sqrt(1 - x^2)) / I0(beta), beta 12. @throws {ArgumentError} */
-  kaiser(n: number, options?: WindowOptions & { readonly beta?: number }): Tensor;
+  kaiser<N extends string>(n: number, options?: Checked<WindowOptions, N> & { readonly beta?: number }): Tensor;
 }> = Object.freeze({
   hann: (n: number, options: WindowOptions = {}) =>
     windowOf("make a Hann window", n, options, (x) => 0.5 + 0.5 * Math.cos(Math.PI * x)),

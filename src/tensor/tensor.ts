@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { defaultDevice } from "../device/device.ts";
+import { type Checked, defaultDevice } from "../device/device.ts";
 import { type DType, type DTypeLike, dtypes } from "../dtype/dtype.ts";
 import { defaultFloat } from "../dtype/promotion.ts";
 import type { ExecItem } from "../engine/front/runners.ts";
@@ -12,7 +12,15 @@ import { scheduleItems } from "../engine/front/engine.ts";
 import { cutsGradients, envNumber, setEnv, withContext } from "../helpers/env.ts";
 import { ArgumentError, DTypeError, FormatError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
-import { checkBoolean, checkFunction, checkInteger, checkOptions, describe, describeList } from "../helpers/options.ts";
+import {
+  checkBoolean,
+  checkFunction,
+  checkInteger,
+  checkNumber,
+  checkOptions,
+  describe,
+  describeList,
+} from "../helpers/options.ts";
 import { broadcastTo, reshape } from "../uop/core/build_movement.ts";
 import { Ops } from "../uop/core/ops.ts";
 import { deviceOf } from "../uop/core/shape.ts";
@@ -40,7 +48,6 @@ import {
   type TensorOptions,
 } from "./handle/creation.ts";
 import { type Dim, hasVariable, type Shape, shaped } from "./handle/dims.ts";
-import { bundleOf, type MimeBundle, textOf } from "./handle/display.ts";
 import { LinalgTensor } from "./math/linalg.ts";
 import type { ComplexValue, TypedArray } from "./nodes/host.ts";
 import {
@@ -137,10 +144,10 @@ export class Tensor extends TensorBase {
   // ---- constants and ramps
 
   /** All elements `fillValue`, which may be a bound variable. Dtype: that of the value. @throws {ShapeError} for bad sizes */
-  static full(
+  static full<N extends string>(
     shape: Shape,
     fillValue: number | boolean | bigint | ComplexValue | Tensor,
-    options: TensorOptions = {},
+    options: Checked<TensorOptions, N> = {},
   ): Tensor {
     const own = () => fillValue instanceof TensorBase ? fillValue.dtype : inferDType([fillValue]);
     const dtype = chosenDType("fill a tensor", options) ?? (options.requiresGrad ? defaultFloat() : own());
@@ -149,24 +156,24 @@ export class Tensor extends TensorBase {
     return made;
   }
   /** Zeros. Dtype float32. @throws {ShapeError} */
-  static zeros(shape: Shape, options: TensorOptions = {}): Tensor {
+  static zeros<N extends string>(shape: Shape, options: Checked<TensorOptions, N> = {}): Tensor {
     const dtype = chosenDType("make zeros", options) ?? defaultFloat();
     return make(shaped("make zeros", shape, (sizes) => fullNode(sizes, 0, dtype)), options);
   }
   /** Ones. Dtype float32. @throws {ShapeError} */
-  static ones(shape: Shape, options: TensorOptions = {}): Tensor {
+  static ones<N extends string>(shape: Shape, options: Checked<TensorOptions, N> = {}): Tensor {
     const dtype = chosenDType("make ones", options) ?? defaultFloat();
     return make(shaped("make ones", shape, (sizes) => fullNode(sizes, 1, dtype)), options);
   }
   /** Memory that nothing has written. @throws {ShapeError} */
-  static empty(shape: Shape, options: TensorOptions = {}): Tensor {
+  static empty<N extends string>(shape: Shape, options: Checked<TensorOptions, N> = {}): Tensor {
     const dtype = chosenDType("make an empty tensor", options) ?? defaultFloat();
     const node = shaped("make an empty tensor", shape, (sizes) => emptyNode(sizes, dtype, options.device));
     return make(node, options);
   }
   /** Memory that nothing has written, for a kernel to write to: {@linkcode Tensor.empty}. @throws {ShapeError} */
-  static invalids(shape: Shape, options: TensorOptions = {}): Tensor {
-    return Tensor.empty(shape, options);
+  static invalids<N extends string>(shape: Shape, options: Checked<TensorOptions, N> = {}): Tensor {
+    return Tensor.empty<string>(shape, options);
   }
   /**
    * Memory of somebody else as a tensor of `shape`: a TypedArray or ArrayBuffer, or the address of a library's memory as a
@@ -185,17 +192,17 @@ export class Tensor extends TensorBase {
    *
    * @throws {ArgumentError} for what is no memory, {ShapeError} where a TypedArray or ArrayBuffer is too small
    */
-  static fromBlob(
+  static fromBlob<N extends string>(
     memory: ArrayBufferView | ArrayBuffer | bigint | object,
     shape: Axes,
-    options: TensorOptions = {},
+    options: Checked<TensorOptions, N> = {},
   ): Tensor {
     const action = "make a tensor of memory";
     checkOptions(action, options, TENSOR_OPTIONS);
     return make(blobNode(memory, checkShape(action, shape), options), { requiresGrad: options.requiresGrad });
   }
   /** A scalar without memory, that takes its device from what it meets. Dtype: that of the value. */
-  static const(value: number | boolean | bigint, dtype?: DTypeLike): Tensor {
+  static const<N extends string>(value: number | boolean | bigint, dtype?: DTypeLike<N>): Tensor {
     return new Tensor(value, dtype === undefined ? undefined : { dtype });
   }
   /**
@@ -204,11 +211,11 @@ export class Tensor extends TensorBase {
    *
    * @throws {ArgumentError} for a step of 0, or one that may be
    */
-  static arange(start: Dim, stop?: Dim, step?: Dim, options?: TensorOptions): Tensor;
+  static arange<N extends string>(start: Dim, stop?: Dim, step?: Dim, options?: Checked<TensorOptions, N>): Tensor;
   /** From 0 by 1, with options. */
-  static arange(stop: Dim, options: TensorOptions): Tensor;
+  static arange<N extends string>(stop: Dim, options: Checked<TensorOptions, N>): Tensor;
   /** By 1, with options. */
-  static arange(start: Dim, stop: Dim, options: TensorOptions): Tensor;
+  static arange<N extends string>(start: Dim, stop: Dim, options: Checked<TensorOptions, N>): Tensor;
   static arange(start: Dim, ...rest: readonly (Dim | TensorOptions | undefined)[]): Tensor {
     const [[stop, step = 1], options] = optionsLast("make an arange", rest, 2);
     const dtype = chosenDType("make an arange", options);
@@ -218,15 +225,31 @@ export class Tensor extends TensorBase {
     return make(arangeNode(start, stop, step, dtype), options);
   }
   /** `steps` values from start to stop, both included. @throws {ArgumentError} for negative `steps` */
-  static linspace(start: number, stop: number, steps: Dim, options: TensorOptions = {}): Tensor {
+  static linspace<N extends string>(
+    start: number,
+    stop: number,
+    steps: Dim,
+    options: Checked<TensorOptions, N> = {},
+  ): Tensor {
     const dtype = chosenDType("make a linspace", options) ?? defaultFloat();
     if (steps instanceof TensorBase) return make(linspaceSized(start, stop, steps, dtype), options);
     return make(linspaceNode(start, stop, steps, dtype), options);
   }
+  /** `base` (10) to the powers of {@linkcode Tensor.linspace}: from base^start to base^stop. @throws {ArgumentError} */
+  static logspace<N extends string>(
+    start: number,
+    stop: number,
+    steps: Dim,
+    options: Checked<TensorOptions, N> & { readonly base?: number } = {},
+  ): Tensor {
+    const { base = 10, requiresGrad, ...rest } = checkOptions("make a logspace", options, [...TENSOR_OPTIONS, "base"]);
+    checkNumber("make a logspace", "base", base);
+    return make(Tensor.linspace<string>(start, stop, steps, rest).pow(base, { reverse: true }).uop, { requiresGrad });
+  }
   /** The identity matrix, n by m (n). @throws {ShapeError} */
-  static eye(n: Dim, m?: Dim, options?: TensorOptions): Tensor;
+  static eye<N extends string>(n: Dim, m?: Dim, options?: Checked<TensorOptions, N>): Tensor;
   /** The square one, with options. */
-  static eye(n: Dim, options: TensorOptions): Tensor;
+  static eye<N extends string>(n: Dim, options: Checked<TensorOptions, N>): Tensor;
   static eye(n: Dim, ...rest: readonly (Dim | TensorOptions | undefined)[]): Tensor {
     const [[m = n], options] = optionsLast("make an identity matrix", rest, 1);
     const dtype = chosenDType("make an identity matrix", options) ?? defaultFloat();
@@ -235,7 +258,10 @@ export class Tensor extends TensorBase {
   }
 
   /** The bytes at `url` as uint8; `gunzip` unpacks them. @throws {FormatError} if the server refuses */
-  static async fromUrl(url: string, options: { readonly gunzip?: boolean } & TensorOptions = {}): Promise<Tensor> {
+  static async fromUrl<N extends string>(
+    url: string,
+    options: { readonly gunzip?: boolean } & Checked<TensorOptions, N> = {},
+  ): Promise<Tensor> {
     checkOptions("load from a URL", options, ["gunzip", ...TENSOR_OPTIONS]);
     const response = await fetch(url);
     if (!response.ok || response.body === null) {
@@ -249,9 +275,9 @@ export class Tensor extends TensorBase {
   }
 
   /** This shape and device, filled. */
-  fullLike(
+  fullLike<N extends string>(
     fillValue: number | boolean | bigint | ComplexValue | Tensor,
-    options: TensorOptions & { readonly buffer?: boolean } = {},
+    options: Checked<TensorOptions, N> & { readonly buffer?: boolean } = {},
   ): this {
     checkOptions("fullLike", options, [...LIKE, "buffer"]);
     const { buffer: _, device = this.device, ...rest } = options;
@@ -262,15 +288,15 @@ export class Tensor extends TensorBase {
     return options.dtype === undefined ? { ...options, dtype: this.dtype } : options;
   }
   /** Zeros of this shape, dtype and device. */
-  zerosLike(options: TensorOptions = {}): this {
-    return this.fullLike(0, options);
+  zerosLike<N extends string>(options: Checked<TensorOptions, N> = {}): this {
+    return this.fullLike<string>(0, options);
   }
   /** Ones of this shape, dtype and device. */
-  onesLike(options: TensorOptions = {}): this {
-    return this.fullLike(1, options);
+  onesLike<N extends string>(options: Checked<TensorOptions, N> = {}): this {
+    return this.fullLike<string>(1, options);
   }
   /** Memory of this shape, dtype and device that nothing has written. */
-  emptyLike(options: TensorOptions = {}): this {
+  emptyLike<N extends string>(options: Checked<TensorOptions, N> = {}): this {
     checkOptions("emptyLike", options, LIKE);
     const { device = this.device, ...rest } = options;
     return Tensor.empty(this.symbolicShape, { ...this.ownDType(rest), device }) as this;
@@ -300,7 +326,7 @@ export class Tensor extends TensorBase {
    *
    * @throws {DTypeError} for other dtypes, {ShapeError}
    */
-  static rand(shape: Shape, options: RandOptions = {}): Tensor {
+  static rand<N extends string>(shape: Shape, options: Checked<RandOptions, N> = {}): Tensor {
     checkOptions("draw random numbers", options, [...TENSOR_OPTIONS, "contiguous"]);
     const { contiguous = true, ...rest } = options;
     const dtype = chosenDType("draw random numbers", rest) ?? defaultFloat();
@@ -308,7 +334,7 @@ export class Tensor extends TensorBase {
     return drawn(shaped("draw random numbers", shape, draw), rest, contiguous);
   }
   /** Standard normal; complex numbers have parts of variance 1/2. @throws {DTypeError} unless the dtype is a float */
-  static randn(shape: Shape, options: TensorOptions = {}): Tensor {
+  static randn<N extends string>(shape: Shape, options: Checked<TensorOptions, N> = {}): Tensor {
     const dtype = chosenDType("draw normal numbers", options) ?? defaultFloat();
     const draw = (sizes: readonly number[]): UOp => {
       const made = ofParts(dtype, (d) => drawNormal(sizes, d));
@@ -321,9 +347,9 @@ export class Tensor extends TensorBase {
    *
    * @throws {ArgumentError} unless both are integers and low < high, {DTypeError} for floats
    */
-  static randint(
+  static randint<N extends string>(
     shape: Shape,
-    options: TensorOptions & { readonly low?: number; readonly high?: number } = {},
+    options: Checked<TensorOptions, N> & { readonly low?: number; readonly high?: number } = {},
   ): Tensor {
     const action = "draw random integers";
     checkOptions(action, options, [...TENSOR_OPTIONS, "low", "high"]);
@@ -344,7 +370,10 @@ export class Tensor extends TensorBase {
     return drawn(node, rest);
   }
   /** Normal with `mean` (0) and `std` (1). @throws {ArgumentError} for a negative `std` */
-  static normal(shape: Shape, options: TensorOptions & { readonly mean?: number; readonly std?: number } = {}): Tensor {
+  static normal<N extends string>(
+    shape: Shape,
+    options: Checked<TensorOptions, N> & { readonly mean?: number; readonly std?: number } = {},
+  ): Tensor {
     checkOptions("draw normal numbers", options, [...TENSOR_OPTIONS, "mean", "std"]);
     const { mean = 0, std = 1, ...rest } = options;
     if (!(std >= 0)) throw new ArgumentError("draw normal numbers", { reason: `std must be at least 0, not ${std}` });
@@ -353,9 +382,9 @@ export class Tensor extends TensorBase {
     return drawn(u.mul(scalarConst(std, dtype)).add(scalarConst(mean, dtype)), rest);
   }
   /** Uniform in [low, high), by default [0, 1), never `high`. @throws {ArgumentError} unless low < high, both in the dtype */
-  static uniform(
+  static uniform<N extends string>(
     shape: Shape,
-    options: TensorOptions & { readonly low?: number; readonly high?: number } = {},
+    options: Checked<TensorOptions, N> & { readonly low?: number; readonly high?: number } = {},
   ): Tensor {
     checkOptions("draw uniform numbers", options, [...TENSOR_OPTIONS, "low", "high"]);
     const { low = 0, high = 1, ...rest } = options;
@@ -368,31 +397,37 @@ export class Tensor extends TensorBase {
     return drawn(castNode(u, dtype), rest);
   }
   /** Uniform in [-1, 1) over the square root of the number of elements. */
-  static scaledUniform(shape: Axes, options: TensorOptions = {}): Tensor {
+  static scaledUniform<N extends string>(shape: Axes, options: Checked<TensorOptions, N> = {}): Tensor {
     const sizes = checkShape("draw uniform numbers", shape);
     return scaledDraw(sizes, prod(sizes) ** -0.5, options);
   }
   /** Uniform within ±sqrt(6 / (fan in + fan out)): Glorot and Bengio (2010). */
-  static glorotUniform(shape: Axes, options: TensorOptions = {}): Tensor {
+  static glorotUniform<N extends string>(shape: Axes, options: Checked<TensorOptions, N> = {}): Tensor {
     const sizes = checkShape("draw uniform numbers", shape);
     return scaledDraw(sizes, Math.sqrt(6 / ((sizes[0] ?? 1) + prod(sizes.slice(1)))), options);
   }
   /** Uniform within ±sqrt(6 / ((1 + a^2) fan in)), a = 0.01, fan in without axis 0: He et al. (2015). */
-  static kaimingUniform(shape: Axes, options: TensorOptions & { readonly a?: number } = {}): Tensor {
+  static kaimingUniform<N extends string>(
+    shape: Axes,
+    options: Checked<TensorOptions, N> & { readonly a?: number } = {},
+  ): Tensor {
     checkOptions("draw uniform numbers", options, [...TENSOR_OPTIONS, "a"]);
     const { a = 0.01, ...rest } = options;
     const sizes = checkShape("draw uniform numbers", shape);
     return scaledDraw(sizes, Math.sqrt(6 / ((1 + a * a) * prod(sizes.slice(1)))), rest);
   }
   /** Normal with variance 2 / ((1 + a^2) fan in), a = 0.01, fan in without axis 0. */
-  static kaimingNormal(shape: Axes, options: TensorOptions & { readonly a?: number } = {}): Tensor {
+  static kaimingNormal<N extends string>(
+    shape: Axes,
+    options: Checked<TensorOptions, N> & { readonly a?: number } = {},
+  ): Tensor {
     checkOptions("draw normal numbers", options, [...TENSOR_OPTIONS, "a"]);
     const { a = 0.01, ...rest } = options;
     const sizes = checkShape("draw normal numbers", shape);
-    return Tensor.normal(sizes, { std: Math.sqrt(2 / ((1 + a * a) * prod(sizes.slice(1)))), ...rest });
+    return Tensor.normal<string>(sizes, { std: Math.sqrt(2 / ((1 + a * a) * prod(sizes.slice(1)))), ...rest });
   }
   /** The integers below n in random order; int32. */
-  static randperm(n: Dim, options: TensorOptions = {}): Tensor {
+  static randperm<N extends string>(n: Dim, options: Checked<TensorOptions, N> = {}): Tensor {
     if (!isTensor(n)) checkInteger("draw a permutation", "n", n, 0);
     const dtype = chosenDType("draw a permutation", options) ?? dtypes.int32;
     const keys = shaped("draw a permutation", n, (sizes) => drawUniform(sizes, dtypes.float32));
@@ -430,12 +465,12 @@ export class Tensor extends TensorBase {
   }
 
   /** Uniform in [0, 1), of this shape and dtype. */
-  randLike(options: TensorOptions = {}): this {
+  randLike<N extends string>(options: Checked<TensorOptions, N> = {}): this {
     checkOptions("randLike", options, LIKE);
     return Tensor.rand(this.symbolicShape, this.ownDType(options)) as this;
   }
   /** Standard normal, of this shape and dtype. */
-  randnLike(options: TensorOptions = {}): this {
+  randnLike<N extends string>(options: Checked<TensorOptions, N> = {}): this {
     checkOptions("randnLike", options, LIKE);
     return Tensor.randn(this.symbolicShape, this.ownDType(options)) as this;
   }
@@ -524,43 +559,6 @@ export class Tensor extends TensorBase {
     }
     for (const f of given) checkFunction("apply layers", "each", f);
     return layers.reduce((x, f) => checkTensor("apply layers", "what a layer gives", f(x)), this as this);
-  }
-
-  // ---- printing
-
-  /** Shape, dtype, device, and the values where they are on the host already. Computes nothing. */
-  override toString(): string {
-    return textOf(this);
-  }
-
-  /** Values are read asynchronously, and JSON is made at once. @throws {ArgumentError} that says how */
-  toJSON(): never {
-    throw new ArgumentError("make JSON of a tensor", {
-      reason: "read its values first: JSON.stringify(await t.tolist())",
-    });
-  }
-
-  /** How Deno, Node and Jupyter print a tensor. */
-  static {
-    const text = function (this: Tensor): string {
-      return this.toString();
-    };
-    const display = function (this: Tensor): MimeBundle {
-      return bundleOf(this);
-    };
-    for (
-      const [key, value] of [["Deno.customInspect", text], ["nodejs.util.inspect.custom", text], [
-        "Jupyter.display",
-        display,
-      ]] as const
-    ) Object.defineProperty(this.prototype, Symbol.for(key), { value, configurable: true, writable: true });
-  }
-  /** Tensors have methods, not operators. @throws {ArgumentError} but where a string is asked for */
-  [Symbol.toPrimitive](hint: string): string {
-    if (hint === "string") return this.toString();
-    throw new ArgumentError("use an operator on a tensor", {
-      reason: "JavaScript cannot overload them; write a.add(b), and `await t.item()` for a value",
-    });
   }
 }
 

@@ -4,6 +4,10 @@
  *
  * @module
  */
+import type { Checked } from "../device/device.ts";
+import type { TensorData, TensorOptions } from "./handle/creation.ts";
+import type { Tensor } from "./tensor.ts";
+
 export type { Allocator, Block, ForeignMemory, LruAllocator, MemoryDevice, MemoryLayout } from "../device/allocator.ts";
 export type { DeviceApi, DeviceListing, DeviceMemory } from "../device/api.ts";
 export type { Buffer } from "../device/buffer.ts";
@@ -51,6 +55,7 @@ export type {
   PerAxis,
   PoolOptions,
 } from "./images/conv.ts";
+export type { DisplayTensor } from "./handle/display.ts";
 export type { TensorData, TensorOptions } from "./handle/creation.ts";
 export type { BinaryOptions, CloseOptions, DivOptions, ElementwiseTensor } from "./ops/elementwise.ts";
 export type { FunctionTensor } from "./ops/functions.ts";
@@ -85,6 +90,7 @@ export type { KernelParts } from "./kernel_parts.ts";
 export type { KernelText } from "./kernel_text.ts";
 export type { DecompositionTensor, QrOptions, SvdOptions } from "./math/decompositions.ts";
 export type { FourierNorm, FourierOptions, FourierTensor } from "./math/fourier.ts";
+export type { InterpOptions, SampledTensor } from "./math/sampled.ts";
 export type { IstftOptions, SpectrogramOptions, SpectrogramTensor, StftOptions } from "./math/spectrogram.ts";
 export type { FourierAxesOptions, FrequencyOptions, WindowOptions } from "./spectral.ts";
 export type { BincountOptions, SearchOptions, SearchsortedOptions, StatisticsTensor } from "./index/statistics.ts";
@@ -94,3 +100,11 @@ export type { HigherTensor } from "./ops/higher_functions.ts";
 export type { Interpolation, QuantileOptions, QuantileTensor } from "./index/quantiles.ts";
 export type { DrawTensor } from "./index/draws.ts";
 export type { ConsecutiveOptions, DistinctTensor, UniqueFlags, UniqueOptions } from "./index/distinct.ts";
+
+/**
+ * What makes tensors, as `mod.ts` has it: the class, whose constructor compares names of dtypes and devices that are literals
+ * with those that there are, as its functions do.
+ */
+export type TensorConstructor = Pick<typeof Tensor, keyof typeof Tensor> & {
+  new <N extends string = string>(data?: TensorData, options?: Checked<TensorOptions, N>): Tensor;
+};

@@ -46,9 +46,9 @@ for (const [name, make] of Object.entries(PROGRAMS)) {
 }
 
 Deno.test("toy: a captured step trains, and symbolic sizes follow", async () => {
-  const o = { device: "TOY" }, layer = new nn.Linear(2, 1);
-  for (const p of state.getParameters(layer)) p.replace(p.to("TOY").realize()).requiresGrad = true;
-  const optimizer = new nn.optim.SGD(state.getParameters(layer), { lr: 0.1, device: "TOY" });
+  const TOY: string = "TOY", o = { device: TOY }, layer = new nn.Linear(2, 1);
+  for (const p of state.getParameters(layer)) p.replace(p.to(TOY).realize()).requiresGrad = true;
+  const optimizer = new nn.optim.SGD(state.getParameters(layer), { lr: 0.1, ...o });
   const x = new Tensor([[1, 2], [3, -1], [0.5, 0]], o).realize(), y = new Tensor([[1], [2], [3]], o).realize();
   const step = jit(() =>
     Tensor.train(() => {

@@ -44,7 +44,7 @@ Deno.test("device: one that fails its self-test stays refused, with the same err
     /^Cannot use device BROKEN: its self-test "add" gave .* results of this device cannot be trusted$/,
   );
   assertStrictEquals(assertThrows(() => Device.get("broken:0")), first);
-  assertStrictEquals(assertThrows(() => new Tensor([1, 2], { device: "BROKEN" }).add(1).realize()), first);
+  assertStrictEquals(assertThrows(() => new Tensor([1, 2], { device: "BROKEN" as string }).add(1).realize()), first);
   assertStrictEquals(await assertRejects(() => Device.open("BROKEN")), first);
   assertStrictEquals(assertThrows(() => void (Device.default = "BROKEN")), first);
   assertEquals(counts, { opened: 1, closed: 1 });

@@ -190,7 +190,7 @@ export const DELIBERATE: readonly Deliberate[] = [
 /** Why other operations have no case: by names. */
 const REASONS: readonly (readonly [names: string, reason: string])[] = [
   [
-    "lt le gt ge isin bucketize searchsorted bincount histogram unique oneHot signbit logicalAnd logicalOr logicalXor gcd lcm " +
+    "lt le gt ge isin unravelIndex bucketize searchsorted bincount histogram unique oneHot signbit logicalAnd logicalOr logicalXor gcd lcm " +
     "isComplex isreal size numel nbytes elementSize isFloatingPoint eig eigvals",
     "no result that is differentiated",
   ],
@@ -202,7 +202,7 @@ const REASONS: readonly (readonly [names: string, reason: string])[] = [
   ],
   [
     "fullLike zerosLike onesLike emptyLike constLike Tensor.full Tensor.zeros Tensor.ones Tensor.empty Tensor.invalids " +
-    "Tensor.fromBlob Tensor.const Tensor.arange Tensor.linspace Tensor.eye Tensor.trilIndices Tensor.triuIndices viewOf " +
+    "Tensor.fromBlob Tensor.const Tensor.arange Tensor.linspace Tensor.logspace Tensor.eye Tensor.trilIndices Tensor.triuIndices viewOf " +
     "fft.fftfreq fft.rfftfreq windows.hann windows.hamming windows.blackman windows.bartlett windows.kaiser",
     "it depends on no values",
   ],

@@ -1,4 +1,5 @@
 /** What families of fixtures/golden/ops.py are called by, where that is not a method on the inputs in order. */
+import { type DeviceName, Tensor } from "../../mod.ts";
 import type { Reduction } from "../../src/tensor/math/loss.ts";
 import type { Program } from "./golden_cases.ts";
 
@@ -14,6 +15,24 @@ export const OPS: Readonly<Record<string, Program>> = {
   "round decimals": (a) => [a.round({ decimals: 2 }), a.round({ decimals: -1 })],
   "nanToNum given": (a) => a.nanToNum({ nan: 1.5, posinf: 7, neginf: -8 }),
   "logit eps": (a) => a.logit(0.25),
+  ...Object.fromEntries([1, 3].map((p): [string, Program] => [`mvlgamma ${p}`, (a) => a.mvlgamma(p)])),
+  "vander increasing": (a) => a.vander(3, { increasing: true }),
+  "vander 0": (a) => a.vander(0),
+  ...Object.fromEntries(
+    (["full", "same", "valid"] as const).map((mode): [string, Program] => [
+      `convolve ${mode}`,
+      (a, b) => a.convolve(b, { mode }),
+    ]),
+  ),
+  "interp given": (a, b, c) => a.interp(b, c, { below: -7, above: 8 }),
+  "unravelIndex": (a) => a.unravelIndex([2, 3, 4]),
+  "pdist 1": (a) => a.pdist(1),
+  "choleskyInverse": (a) => a.tril().add(a.zerosLike().add(3).tril().triu()).choleskyInverse(),
+  "tensorinv": (a) => a.tensorinv(1),
+  "tensorinv 2": (a) => a.tensorinv(),
+  "tensorsolve dims": (a, b) => a.tensorsolve(b, [0]),
+  "Tensor.logspace": (a) => Tensor.logspace(-1, 2, a.numel(), { device: a.device as DeviceName }),
+  "Tensor.logspace base": (a) => Tensor.logspace(-1, 4, a.numel(), { base: 2, device: a.device as DeviceName }),
   "polygamma 1": (a) => a.polygamma(1),
   "polygamma 2": (a) => a.polygamma(2),
   "polygamma 3": (a) => a.polygamma(3),

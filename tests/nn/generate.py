@@ -49,6 +49,7 @@ O=dict(sgd=lambda p:torch.optim.SGD(p,lr=.1),momentum=lambda p:torch.optim.SGD(p
  rmsprop=lambda p:torch.optim.RMSprop(p,lr=.01),rmspropall=lambda p:torch.optim.RMSprop(p,lr=.01,alpha=.9,momentum=.5,centered=True,weight_decay=.1),
  adagrad=lambda p:torch.optim.Adagrad(p,lr=.1),adagradall=lambda p:torch.optim.Adagrad(p,lr=.1,weight_decay=.1,initial_accumulator_value=.2),
  adadelta=lambda p:torch.optim.Adadelta(p),adadeltaall=lambda p:torch.optim.Adadelta(p,lr=.5,rho=.8,eps=1e-4,weight_decay=.1),
+ rprop=lambda p:torch.optim.Rprop(p,lr=.1),rpropall=lambda p:torch.optim.Rprop(p,lr=.1,etas=(.3,1.5),step_sizes=(.01,.2)),
  nadam=lambda p:torch.optim.NAdam(p,lr=.01),nadamall=lambda p:torch.optim.NAdam(p,lr=.01,betas=(.8,.99),momentum_decay=.1,weight_decay=.1,decoupled_weight_decay=True),
  radam=lambda p:torch.optim.RAdam(p,lr=.01,weight_decay=.1),radamshort=lambda p:torch.optim.RAdam(p,lr=.01,betas=(.8,.6),weight_decay=.1,decoupled_weight_decay=True),
  adamax=lambda p:torch.optim.Adamax(p,lr=.01),adamaxall=lambda p:torch.optim.Adamax(p,lr=.01,betas=(.8,.9),weight_decay=.1),

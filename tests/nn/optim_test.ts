@@ -31,6 +31,8 @@ const TABLE: readonly (readonly [string, Make])[] = [
     "adadeltaall",
     (p) => new nn.optim.Adadelta(p, { lr: 0.5, rho: 0.8, eps: 1e-4, weightDecay: 0.1, fused: true }),
   ],
+  ["rprop", (p) => new nn.optim.Rprop(p, { lr: 0.1 })],
+  ["rpropall", (p) => new nn.optim.Rprop(p, { lr: 0.1, etas: [0.3, 1.5], stepSizes: [0.01, 0.2], fused: true })],
   ["nadam", (p) => new nn.optim.NAdam(p, { lr: 0.01 })],
   [
     "nadamall",

@@ -12,6 +12,7 @@ const OPTIMIZERS: Readonly<Record<string, (w: Tensor, b: Tensor) => Driven>> = {
   Adam: (w, b) => new optim.Adam([w, b], { lr: 0.1 }),
   AdamW: (w, b) => new optim.AdamW([w, b], { lr: 0.1, fused: true }),
   Adadelta: (w, b) => new optim.Adadelta([w, b]),
+  Rprop: (w, b) => new optim.Rprop([w, b], { lr: 0.1 }),
   NAdam: (w, b) => new optim.NAdam([w, b], { lr: 0.1 }),
   RAdam: (w, b) => new optim.RAdam([w, b], { lr: 0.1, b2: 0.8 }),
   Adamax: (w, b) => new optim.Adamax([w, b], { lr: 0.1 }),

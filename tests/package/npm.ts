@@ -134,8 +134,10 @@ async function lightened(text: string, isNode: boolean): Promise<string> {
   cut(`import { LATE_FAMILIES } from "${RUNNING.LATE_FAMILIES}";`, "");
   cut("import { addFamilies }", "import { addFamilies, addLateFamilies }");
   cut(
-    "addFamilies(Tensor.prototype, LATE_FAMILIES);",
-    `addLateFamilies(Tensor.prototype, ${(await lateMethods()).map((names) => JSON.stringify(names)).join(", ")});`,
+    "addFamilies(TensorClass.prototype, LATE_FAMILIES);",
+    `addLateFamilies(TensorClass.prototype, ${
+      (await lateMethods()).map((names) => JSON.stringify(names)).join(", ")
+    });`,
   );
   cut(
     "const backends = [",
@@ -159,7 +161,7 @@ const backends = [`,
     `const take = (parts) => {
   setEngine((late = parts).wholeEngine);
   setJitCalls((fn, options) => new late.Jit(fn, options));
-  addFamilies(Tensor.prototype, late.LATE_FAMILIES);
+  addFamilies(TensorClass.prototype, late.LATE_FAMILIES);
 };
 setLateParts({
   now() {

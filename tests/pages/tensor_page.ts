@@ -27,6 +27,7 @@ export const TENSOR_PAGE = "docs/tensor.md";
 export const FAMILIES: readonly (readonly [family: string, title: string])[] = [
   ["Tensor", "Making tensors, and modes"],
   ["TensorBase", "What a tensor is"],
+  ["DisplayTensor", "Printing"],
   ["RealizeTensor", "Computing, reading, assigning, devices"],
   ["ShardTensor", "Several devices"],
   ["IndexingTensor", "Indexing"],
@@ -53,6 +54,7 @@ export const FAMILIES: readonly (readonly [family: string, title: string])[] = [
   ["ProductTensor", "More products"],
   ["DecompositionTensor", "Decompositions of matrices"],
   ["SystemTensor", "Systems and eigenvalues"],
+  ["SampledTensor", "Sequences of samples"],
   ["ConvTensor", "Convolutions and pools"],
   ["PoolTensor", "Adaptive pools"],
   ["ResampleTensor", "Resampling"],
@@ -70,9 +72,16 @@ export const FAMILIES: readonly (readonly [family: string, title: string])[] = [
 /** Of devices that are not everywhere: shown, not run. */
 const ABSENT: ReadonlySet<string> = new Set(["clang", "webgpu", "cuda"]);
 
+/** What `mod.ts` exports; of `Tensor`, which is a constant there, the class. */
+async function symbolsOf(): Promise<readonly Symbol[]> {
+  const found = await declarationsOf(["mod.ts", "src/tensor/tensor.ts"]);
+  const cls = found.get("src/tensor/tensor.ts")!.find((s) => s.name === "Tensor")!;
+  return found.get("mod.ts")!.map((s) => s.name === "Tensor" ? cls : s);
+}
+
 /** The methods of the page, and those that lack an example, examples of no method, and families without a title. */
 export async function methodNames(): Promise<{ without: string[]; unknown: string[]; untitled: string[] }> {
-  const symbols = (await declarationsOf(["mod.ts"])).get("mod.ts")!;
+  const symbols = await symbolsOf();
   const names = new Set(symbols.filter((s) => /Tensor(Base)?$/.test(s.name)).flatMap((s) => [...declaredBy(s).keys()]));
   return {
     without: [...names].filter((n) => !Object.hasOwn(METHOD_EXAMPLES, n)),
@@ -158,7 +167,7 @@ function methodLines(name: string, forms: readonly Member[], alias: readonly str
 
 /** The page as it should be. */
 export async function tensorPage(): Promise<string> {
-  const symbols = (await declarationsOf(["mod.ts"])).get("mod.ts")!, lines: string[] = [], contents: string[] = [];
+  const symbols = await symbolsOf(), lines: string[] = [], contents: string[] = [];
   const declared = new Map(symbols.map((s) => [s.name, declaredBy(s)]));
   // a family may name a method of another anew, for its types
   const seen = new Set<string>();

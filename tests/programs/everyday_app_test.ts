@@ -118,7 +118,7 @@ program("devices: what is here, by name, and why not", async () => {
     best = here.find((d) => d === "WASM") ?? "JS";
   const t = new Tensor([1, 2, 3], { device: best }).to("JS");
   assertEquals([t.device, await t.sum().item()], ["JS", 6]);
-  assertThrows(() => new Tensor([1], { device: "TPU" }), DeviceError, "TPU");
+  assertThrows(() => new Tensor([1], { device: "TPU" as string }), DeviceError, "TPU");
 });
 
 program("errors are classes with fields", () => {

@@ -45,7 +45,7 @@ Deno.test("errors: they extend the nearest builtin", () => {
   const x = Tensor.zeros([2, 3]);
   assertThrows(() => x.reshape([7]), RangeError);
   assertThrows(() => x.at(9), RangeError);
-  assertThrows(() => x.cast("nothing"), TypeError);
+  assertThrows(() => x.cast("nothing" as string), TypeError);
   assertThrows(() => x.sum(0, { axis: 1 } as never), TypeError);
   for (
     const [make, name] of [

@@ -3,11 +3,9 @@
  *
  * @module
  */
-import { ShapeError } from "../../helpers/errors.ts";
-import { sameArray } from "../../helpers/math.ts";
 import { checkInteger, checkOptions } from "../../helpers/options.ts";
 import { checkTensor } from "../../tensor/handle/base.ts";
-import { Tensor } from "../../tensor/tensor.ts";
+import type { Tensor } from "../../tensor/tensor.ts";
 import { uniformWeight } from "./init.ts";
 
 /** Options of {@linkcode Linear} and {@linkcode Bilinear}. */
@@ -73,15 +71,6 @@ export class Bilinear {
 
   /** @throws {ShapeError} unless both inputs have their features in the last axis, and the same axes before it */
   call(x1: Tensor, x2: Tensor): Tensor {
-    const action = "apply Bilinear", { weight, bias } = this, [, n, m] = weight.shape;
-    const [a, b] = [checkTensor(action, "x1", x1).shape, checkTensor(action, "x2", x2).shape];
-    if (a.at(-1) !== n || b.at(-1) !== m || !sameArray(a.slice(0, -1), b.slice(0, -1))) {
-      throw new ShapeError(action, {
-        shapes: [a, b],
-        reason: `their last axes must have sizes ${n} and ${m}, and all others be equal`,
-      });
-    }
-    const y = Tensor.einsum("...i,kij,...j->...k", [x1, weight, x2]);
-    return bias === undefined ? y : y.add(bias);
+    return checkTensor("apply Bilinear", "x1", x1).bilinear(x2, this.weight, this.bias);
   }
 }

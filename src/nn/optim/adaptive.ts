@@ -1,13 +1,21 @@
 /**
  * Optimizers that divide each step by the root of squared gradients: RMSprop and Adadelta by that of their running mean,
- * Adagrad by that of their sum.
+ * Adagrad by that of their sum; and Rprop, which takes signs of gradients alone.
  *
  * @module
  */
-import { checkBoolean, checkOptions } from "../../helpers/options.ts";
+import { ArgumentError } from "../../helpers/errors.ts";
+import { checkBoolean, checkOptions, describe } from "../../helpers/options.ts";
 import type { Tensor } from "../../tensor/tensor.ts";
 import { Decayed } from "./decayed.ts";
-import { checkRange, type FusedOptions, OPTIMIZER_OPTIONS, type OptimizerOptions, type Slot } from "./optimizer.ts";
+import {
+  checkRange,
+  type FusedOptions,
+  Optimizer,
+  OPTIMIZER_OPTIONS,
+  type OptimizerOptions,
+  type Slot,
+} from "./optimizer.ts";
 
 /** Options of {@linkcode RMSprop}. */
 export interface RMSpropOptions extends OptimizerOptions, FusedOptions {
@@ -166,6 +174,63 @@ export class Adadelta extends Adaptive {
       this.keep(d, next(d, up));
       this.write(slot, p.sub(up.mul(this.beside(this.lr, p))));
       return [v, d];
+    });
+  }
+}
+
+/** Options of {@linkcode Rprop}. */
+export interface RpropOptions extends FusedOptions, Pick<OptimizerOptions, "lr" | "device"> {
+  /** What a step is multiplied by where the gradient's sign changes, and where it stays; [0.5, 1.2] unless given. */
+  readonly etas?: readonly [less: number, more: number];
+  /** The least and the largest step; [1e-6, 50] unless given. */
+  readonly stepSizes?: readonly [least: number, largest: number];
+}
+
+/** Rprop (Riedmiller and Braun, ICNN 1993), as PyTorch has it: steps by the sign of the gradient, each element's own. For whole batches. */
+export class Rprop extends Optimizer {
+  private readonly etas: readonly [number, number];
+  private readonly stepSizes: readonly [number, number];
+  private readonly previous: Tensor[];
+  /** Steps over the learning rate, less 1. */
+  private readonly steps: Tensor[];
+
+  /** lr 0.01 unless given: the first step. @throws {ArgumentError} for a bad option */
+  constructor(params: readonly Tensor[], options: RpropOptions = {}) {
+    const known = ["lr", "device", "fused", "etas", "stepSizes"], action = "make Rprop";
+    const { etas = [0.5, 1.2], stepSizes = [1e-6, 50] } = checkOptions(action, options, known);
+    super(params, options.lr ?? 1e-2, options);
+    for (const [name, pair] of Object.entries({ etas, stepSizes })) {
+      if (!Array.isArray(pair) || pair.length !== 2) {
+        throw new ArgumentError(action, { reason: `${name} are two numbers, not ${describe(pair)}` });
+      }
+    }
+    this.etas = [checkRange("Rprop", "etas[0]", etas[0], 0, 1), checkRange("Rprop", "etas[1]", etas[1], 1, Infinity)];
+    const [least, largest] = stepSizes;
+    this.stepSizes = [
+      checkRange("Rprop", "stepSizes[0]", least, 0, largest),
+      checkRange("Rprop", "stepSizes[1]", largest, 0, Infinity),
+    ];
+    this.previous = this.moments();
+    this.steps = this.moments();
+  }
+
+  /** Gradients of before, and steps. */
+  protected override state(): Tensor[] {
+    return [...this.previous, ...this.steps];
+  }
+
+  /** `p -= sign(g) * step`; where the sign has changed, the step is shorter, and none is made. */
+  protected override update(slots: readonly Slot[]): Tensor[] {
+    const [less, more] = this.etas, [least, largest] = this.stepSizes;
+    return slots.flatMap((slot) => {
+      const { at, value: p } = slot, before = this.previous[at], steps = this.steps[at], lr = this.beside(this.lr, p);
+      const g = slot.grad.cast(before.dtype), product = g.mul(before), turned = product.lt(0);
+      const factor = turned.where(less, product.gt(0).where(more, 1));
+      const step = steps.add(1).mul(lr).mul(factor).clamp(least, largest), kept = turned.where(0, g) as Tensor;
+      this.keep(before, kept);
+      this.keep(steps, step.div(lr).sub(1));
+      this.write(slot, p.sub(kept.sign().mul(step)));
+      return [before, steps];
     });
   }
 }

@@ -127,6 +127,23 @@ export class LambdaLR extends StepSchedule {
   }
 }
 
+/** The learning rate times what a function gave for each step so far, from step 1 on. */
+export class MultiplicativeLR extends LambdaLR {
+  /** Takes the function, alone or as the option `lrLambda`. */
+  constructor(
+    optimizer: Scheduled,
+    fn: ((epoch: number) => number) | { readonly lrLambda: (epoch: number) => number },
+  ) {
+    const of = typeof fn === "function" ? fn : checkOptions("make MultiplicativeLR", fn, ["lrLambda"]).lrLambda;
+    checkFunction("make MultiplicativeLR", "fn", of);
+    const products = [1];
+    super(optimizer, (epoch) => {
+      for (let k = products.length; k <= epoch; k++) products.push(products[k - 1] * of(k));
+      return products[epoch];
+    });
+  }
+}
+
 /** Times `gamma` (0.1) every `stepSize` steps. */
 export class StepLR extends LambdaLR {
   /** @throws {ArgumentError} for a stepSize that is no positive integer */

@@ -18,7 +18,7 @@ import type { UOp } from "../../uop/core/uop.ts";
 import { bare } from "../../uop/graph/complex.ts";
 import { latest } from "../../uop/graph/resolve.ts";
 import { formatValues, type HostArray, typedArrayOf } from "../nodes/host.ts";
-import { checkTensor, type TensorBase } from "./base.ts";
+import { checkTensor, TensorBase } from "./base.ts";
 import { type View, viewOf } from "./view_of.ts";
 
 /** Representations of one thing, by MIME type, as notebooks take them. Images are in base64. */
@@ -275,4 +275,42 @@ export function display(tensor: TensorBase, options: DisplayOptions = {}): Displ
   const shown = { bundle };
   Object.defineProperty(shown, Symbol.for("Jupyter.display"), { value: (): MimeBundle => bundle });
   return shown;
+}
+
+/** Tensors that are printed. */
+export abstract class DisplayTensor extends TensorBase {
+  /** Shape, dtype, device, and the values where they are on the host already. Computes nothing. */
+  override toString(): string {
+    return textOf(this);
+  }
+
+  /** Values are read asynchronously, and JSON is made at once. @throws {ArgumentError} that says how */
+  toJSON(): never {
+    throw new ArgumentError("make JSON of a tensor", {
+      reason: "read its values first: JSON.stringify(await t.tolist())",
+    });
+  }
+
+  /** How Deno, Node and Jupyter print a tensor. */
+  static {
+    const text = function (this: TensorBase): string {
+      return this.toString();
+    };
+    const display = function (this: TensorBase): MimeBundle {
+      return bundleOf(this);
+    };
+    for (
+      const [key, value] of [["Deno.customInspect", text], ["nodejs.util.inspect.custom", text], [
+        "Jupyter.display",
+        display,
+      ]] as const
+    ) Object.defineProperty(this.prototype, Symbol.for(key), { value, configurable: true, writable: true });
+  }
+  /** Tensors have methods, not operators. @throws {ArgumentError} but where a string is asked for */
+  [Symbol.toPrimitive](hint: string): string {
+    if (hint === "string") return this.toString();
+    throw new ArgumentError("use an operator on a tensor", {
+      reason: "JavaScript cannot overload them; write a.add(b), and `await t.item()` for a value",
+    });
+  }
 }

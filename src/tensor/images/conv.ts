@@ -4,6 +4,7 @@
  *
  * @module
  */
+import type { Checked } from "../../device/device.ts";
 import { type DTypeLike, dtypeMin, dtypes, toDType } from "../../dtype/dtype.ts";
 import { promote, sumDType } from "../../dtype/promotion.ts";
 import { envNumber } from "../../helpers/env.ts";
@@ -208,7 +209,7 @@ export abstract class ConvTensor extends TensorBase {
    * floats convolve with 3x3 kernels and stride 1 by Winograd's algorithm, with fewer products (winograd.ts).
    * @throws {ShapeError} where ranks, channels or groups do not fit, or the kernel is larger than the padded input
    */
-  conv2d(weight: this, bias?: this | null, options: ConvOptions = {}): this {
+  conv2d<N extends string>(weight: this, bias?: this | null, options: Checked<ConvOptions, N> = {}): this {
     checkOptions("convolve", options, ["groups", "stride", "dilation", "padding", "dtype"]);
     if (this.isSample("convolve", weight, (w) => w[1] * (options.groups ?? 1))) {
       return this.unsqueeze(0).conv2d(weight, bias, options).squeeze(0);

@@ -11,7 +11,7 @@ import { prod } from "../../helpers/math.ts";
 import { checkBoolean, checkInteger, checkOptions } from "../../helpers/options.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { iota, uop } from "../../uop/core/uop.ts";
-import { resolveAxis } from "../handle/axes.ts";
+import { type Axes, checkShape, resolveAxis } from "../handle/axes.ts";
 import { checkTensor, type Operand, TensorBase } from "../handle/base.ts";
 import { broadcastShape } from "../handle/broadcast.ts";
 import { placed } from "../handle/creation.ts";
@@ -165,6 +165,26 @@ export abstract class PlaceTensor extends TensorBase {
       found = sorted.gather(0, at.flatten()).reshape(this.shape).eq(x);
     }
     return invert ? found.logicalNot() : found;
+  }
+
+  /**
+   * The places in an array of `shape` that flat positions are, an int tensor for each of its axes. Positions are not looked
+   * at: they must lie in [0, the product of `shape`).
+   *
+   * @throws {DTypeError} unless positions are integers, {ShapeError} for bad sizes
+   */
+  unravelIndex(shape: Axes): this[] {
+    const action = "unravelIndex", sizes = checkShape(action, shape);
+    if (!this.dtype.isInt) {
+      throw new DTypeError(`${action} of dtype`, { dtypes: [this.dtype], reason: "positions are integers" });
+    }
+    let rest: this = this.wrap(this.uop);
+    const places: this[] = [];
+    for (const n of sizes.toReversed()) {
+      places.unshift(rest.mod(Math.max(n, 1)));
+      rest = rest.floorDiv(Math.max(n, 1));
+    }
+    return places;
   }
 
   /** In which of the bins between ascending `boundaries` each element lies, as `searchsorted`; int32. @throws {ShapeError} */

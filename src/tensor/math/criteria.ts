@@ -258,7 +258,7 @@ export abstract class CriterionTensor extends TensorBase {
       });
     }
     const x = this.ndim < 2 ? this.reshape([1, -1]) : this, [n, classes] = x.shape, y = target.reshape([n, 1]);
-    const own = x.gather(1, y), gap = x.sub(own).add(margin).hinge();
+    const own = x.gather(1, y), gap = x.sub(own).add(margin).relu();
     let losses = checkInteger(action, "p", p, 1) === 1 ? gap : gap.pow(p);
     if (w !== undefined) losses = losses.mul(w.take(y));
     const hit = losses.mul(y.flatten().oneHot(classes).eq(0)).sum(1).div(classes);
@@ -287,7 +287,7 @@ export abstract class CriterionTensor extends TensorBase {
     if (bad !== undefined) throw new IndexError(action, { reason: `label ${bad} is none of ${classes} classes` });
     const places = isLabel.where(y, -1).unsqueeze(2), all = y.constLike(1).cumsum(1).sub(1).unsqueeze(1);
     const isOther = places.eq(all).any(1).logicalNot(), own = x.gather(1, y.clamp(0, classes - 1));
-    const gaps = x.unsqueeze(1).sub(own.unsqueeze(2)).add(1).hinge(); // [N, label, class]
+    const gaps = x.unsqueeze(1).sub(own.unsqueeze(2)).add(1).relu(); // [N, label, class]
     const counted = isLabel.unsqueeze(2).bitwiseAnd(isOther.unsqueeze(1)).where(gaps, 0) as this;
     const losses = counted.sum([1, 2]).div(classes) as this;
     return (this.ndim < 2 ? losses.reshape([]) : losses).summed(action, options);

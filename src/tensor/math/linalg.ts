@@ -4,6 +4,7 @@
  *
  * @module
  */
+import type { Checked } from "../../device/device.ts";
 import { type DType, type DTypeLike, toDType } from "../../dtype/dtype.ts";
 import { defaultFloat, promote, promoteAll, sumDType, sumOf } from "../../dtype/promotion.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
@@ -95,7 +96,7 @@ export abstract class LinalgTensor extends TensorBase {
    * bits, and cast back to the promoted dtype, or to `dtype`.
    * @throws {ShapeError} for scalars, and where k or the batch axes differ
    */
-  dot(w: Operand, options: ProductOptions = {}): this {
+  dot<N extends string>(w: Operand, options: Checked<ProductOptions, N> = {}): this {
     checkOptions("matmul", options, ["dtype"]);
     const other = this.operand(w, "matmul"), shapes = [shapeOf(this.uop), shapeOf(other.uop)];
     checkSameDevice("matmul", this.uop, other.uop);
@@ -108,10 +109,13 @@ export abstract class LinalgTensor extends TensorBase {
   }
 
   /** The matrix product, as {@linkcode dot}; `reverse` gives `x` times this. */
-  matmul(x: Operand, options: ProductOptions & { readonly reverse?: boolean } = {}): this {
+  matmul<N extends string>(
+    x: Operand,
+    options: Checked<ProductOptions, N> & { readonly reverse?: boolean } = {},
+  ): this {
     checkOptions("matmul", options, ["reverse", "dtype"]);
     const product = { dtype: options.dtype };
-    return options.reverse ? (this.operand(x) as this).dot(this, product) : this.dot(x, product);
+    return options.reverse ? (this.operand(x) as this).dot<string>(this, product) : this.dot<string>(x, product);
   }
 
   /**
@@ -119,7 +123,7 @@ export abstract class LinalgTensor extends TensorBase {
    * all three are cast to it.
    * @throws {ShapeError} as {@linkcode dot}
    */
-  linear(weight: Operand, bias?: Operand | null, options: ProductOptions = {}): this {
+  linear<N extends string>(weight: Operand, bias?: Operand | null, options: Checked<ProductOptions, N> = {}): this {
     checkOptions("apply linear", options, ["dtype"]);
     const w = this.operand(weight, "apply linear") as this, from = this.shape, to = w.shape;
     if (w.ndim === 2 && from.length > 0 && from[from.length - 1] !== to[0]) {
@@ -132,7 +136,7 @@ export abstract class LinalgTensor extends TensorBase {
     const x = options.dtype === undefined ? this : this.wrap(this.uop.cast(toDType(options.dtype)));
     const product = w.ndim === 1
       ? x.mul(this.wrap(w.uop.cast(options.dtype === undefined ? w.dtype : x.dtype)))
-      : x.dot(w, options);
+      : x.dot<string>(w, options);
     if (bias === undefined || bias === null) return product;
     const added = this.operand(bias, "apply linear");
     return product.add(options.dtype === undefined ? added : this.wrap(added.uop.cast(product.dtype)));
@@ -145,11 +149,18 @@ export abstract class LinalgTensor extends TensorBase {
    * in a sum.
    * @throws {ArgumentError} for a malformed formula @throws {ShapeError} where sizes of a letter differ
    */
-  static einsum<T extends LinalgTensor>(formula: string, operands: readonly T[], options?: ProductOptions): T;
+  static einsum<T extends LinalgTensor, N extends string = string>(
+    formula: string,
+    operands: readonly T[],
+    options?: Checked<ProductOptions, N>,
+  ): T;
   /** Sums of products by index letters, the operands as arguments, as PyTorch has them. */
   static einsum<T extends LinalgTensor>(formula: string, ...operands: readonly [T, ...T[]]): T;
   /** The operands as arguments, then options. */
-  static einsum<T extends LinalgTensor>(formula: string, ...operands: readonly [T, ...T[], ProductOptions]): T;
+  static einsum<T extends LinalgTensor, N extends string = string>(
+    formula: string,
+    ...operands: readonly [T, ...T[], Checked<ProductOptions, N>]
+  ): T;
   static einsum<T extends LinalgTensor>(formula: string, ...rest: readonly unknown[]): T {
     checkText("evaluate an einsum", "the formula", formula);
     const action = `evaluate einsum "${formula}"`, last = rest[rest.length - 1];

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import type { Checked } from "../../device/device.ts";
 import { type DTypeLike, dtypes, toDType } from "../../dtype/dtype.ts";
 import { floatOf, promote } from "../../dtype/promotion.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
@@ -84,7 +85,7 @@ export abstract class NormTensor extends TensorBase {
    *
    * @throws {ShapeError} if an axis is outside the rank, {ArgumentError} for what is no order
    */
-  vectorNorm(options: NormOptions & { readonly ord?: number } = {}): this {
+  vectorNorm<N extends string>(options: Checked<NormOptions, N> & { readonly ord?: number } = {}): this {
     const { ord = 2, dim, keepdim, dtype } = checkOptions("vectorNorm", options, ["ord", "dim", "keepdim", "dtype"]);
     return this.normed("vectorNorm", checkNumber("vectorNorm", "ord", ord), dim, keepdim, dtype);
   }
@@ -104,7 +105,7 @@ export abstract class NormTensor extends TensorBase {
    *
    * @throws {ShapeError} below two axes, or for one axis twice, {ArgumentError} for another order
    */
-  matrixNorm(options: NormOptions & { readonly ord?: NormOrder } = {}): this {
+  matrixNorm<N extends string>(options: Checked<NormOptions, N> & { readonly ord?: NormOrder } = {}): this {
     const action = "matrixNorm", { ord = "fro", dim, keepdim, dtype } = checkOptions(action, options, NORM);
     const pair = dim ?? [-2, -1], shape = this.shape;
     const [a, b] = Array.isArray(pair) ? pair.map((x) => resolveAxis(action, x, shape)) : [0, 0];
@@ -114,7 +115,7 @@ export abstract class NormTensor extends TensorBase {
         reason: `it takes two different axes, not ${describeList(pair)}`,
       });
     }
-    const x = dtype === undefined ? this : this.cast(dtype);
+    const x = dtype === undefined ? this : this.cast<string>(dtype);
     let value: this;
     if (ord === "fro") value = x.normed(action, 2, [a, b], true);
     else if (ord === 1 || ord === -1 || ord === Infinity || ord === -Infinity) {
@@ -133,9 +134,9 @@ export abstract class NormTensor extends TensorBase {
   }
 
   /** The norm of order `p` over `dim`, or of all elements; "fro" is 2, "nuc" that of matrices. @throws {ShapeError} */
-  norm(options: NormOptions & { readonly p?: NormOrder } = {}): this {
+  norm<N extends string>(options: Checked<NormOptions, N> & { readonly p?: NormOrder } = {}): this {
     const { p = 2, ...rest } = checkOptions("norm", options, ["p", "dim", "keepdim", "dtype"]);
-    if (p === "nuc") return this.matrixNorm({ ord: p, ...rest });
+    if (p === "nuc") return this.matrixNorm<string>({ ord: p, ...rest });
     if (p !== "fro") checkNumber("norm", "p", p);
     return this.normed("norm", p === "fro" ? 2 : p, rest.dim, rest.keepdim, rest.dtype);
   }
@@ -148,9 +149,9 @@ export abstract class NormTensor extends TensorBase {
   // ---- without NaN
 
   /** Sum over `axis` of what is not NaN. Dtypes as `sum`. @throws {ShapeError} */
-  nansum(axis?: Axes | null, options: SumOptions = {}): this {
+  nansum<N extends string>(axis?: Axes | null, options: Checked<SumOptions, N> = {}): this {
     checkOptions("nansum", options, ["keepdim", "dtype"]);
-    return (this.isnan().where(0, this) as this).sum(axis, options);
+    return (this.isnan().where(0, this) as this).sum<string>(axis, options);
   }
 
   /** Mean over `axis` of what is not NaN; NaN where there is nothing. @throws {ShapeError} */

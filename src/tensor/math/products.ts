@@ -5,7 +5,7 @@
  * @module
  */
 import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
-import { prod, rangeOf } from "../../helpers/math.ts";
+import { prod, rangeOf, sameArray } from "../../helpers/math.ts";
 import { checkInteger, checkNumber, checkOptions, describe } from "../../helpers/options.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { uop } from "../../uop/core/uop.ts";
@@ -13,6 +13,7 @@ import { resolveAxis } from "../handle/axes.ts";
 import { checkTensor, TensorBase } from "../handle/base.ts";
 import { broadcastShape } from "../handle/broadcast.ts";
 import { tensorList } from "../handle/dims.ts";
+import type { PlaceTensor } from "../index/places.ts";
 import type { JoinTensor } from "../ops/join.ts";
 import type { NormTensor } from "./norms.ts";
 
@@ -25,7 +26,7 @@ export interface AddedOptions {
 }
 
 /** The families that it is written in. */
-export interface ProductTensor extends JoinTensor, NormTensor {}
+export interface ProductTensor extends JoinTensor, NormTensor, PlaceTensor {}
 /** Tensors with more products. */
 export abstract class ProductTensor extends TensorBase {
   /** Throws unless both have the ranks given. */
@@ -182,6 +183,45 @@ export abstract class ProductTensor extends TensorBase {
     }
     broadcastShape("cdist", [a.slice(0, -2), b.slice(0, -2)]);
     return this.unsqueeze(-2).sub(x2.unsqueeze(-3)).vectorNorm({ ord: checkNumber("cdist", "p", p), dim: -1 });
+  }
+
+  /**
+   * The distances, norms of order `p`, of all pairs of rows of a matrix `[n, k]`, of the first row before those of the second:
+   * `[n (n - 1) / 2]`. The gradient of a distance of 0 is 0.
+   *
+   * @throws {ShapeError} unless it is 2-D, {ArgumentError} for an order below 0
+   */
+  pdist(p = 2): this {
+    const [n] = this.shape;
+    if (this.ndim !== 2) throw new ShapeError("pdist", { shapes: [this.shape], reason: "it must be 2-D" });
+    if (!(checkNumber("pdist", "p", p) >= 0)) {
+      throw new ArgumentError("pdist", { reason: `p must be at least 0, not ${p}` });
+    }
+    const pairs = rangeOf(n).flatMap((i) => rangeOf(n - i - 1).map((j) => [i, i + j + 1]));
+    const rows = (side: number): this =>
+      this.indexSelect(0, this.fromList(Int32Array.from(pairs, (pair) => pair[side])) as this) as this;
+    return rows(0).sub(rows(1)).vectorNorm({ ord: p, dim: -1 });
+  }
+
+  /**
+   * `this weight[k] x2 + bias[k]` for each output k: `[..., n]` and `[..., m]` with a weight `[out, n, m]` to `[..., out]`.
+   *
+   * @throws {ShapeError} unless both have the axes of the weight last, and the same axes before
+   */
+  bilinear(x2: this, weight: this, bias?: this | null): this {
+    const action = "bilinear", a = this.shape, b = checkTensor(action, "x2", x2).shape;
+    const [out, n, m] = checkTensor(action, "weight", weight).shape;
+    if (weight.ndim !== 3 || a.at(-1) !== n || b.at(-1) !== m || !sameArray(a.slice(0, -1), b.slice(0, -1))) {
+      throw new ShapeError(action, {
+        shapes: [a, b, weight.shape],
+        reason: "the weight is [out, n, m], their last axes have sizes n and m, and all others are equal",
+      });
+    }
+    // the axes before are rows
+    const rows = prod(a.slice(0, -1)),
+      left = this.reshape([rows, 1, n]).dot(weight.permute([1, 0, 2]).reshape([n, out * m]));
+    const y = left.reshape([rows, out, m]).mul(x2.reshape([rows, 1, m])).sum(-1).reshape([...a.slice(0, -1), out]);
+    return bias === undefined || bias === null ? y : y.add(checkTensor(action, "bias", bias));
   }
 
   /** beta times this and alpha times a product. */

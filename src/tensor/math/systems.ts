@@ -10,7 +10,7 @@ import { complexOf, dtypeEpsilon, dtypes } from "../../dtype/dtype.ts";
 import { floatOf, promote } from "../../dtype/promotion.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
 import { prod, rangeOf, sameArray } from "../../helpers/math.ts";
-import { checkBoolean, checkChoice, checkNumber, checkOptions } from "../../helpers/options.ts";
+import { checkBoolean, checkChoice, checkInteger, checkNumber, checkOptions } from "../../helpers/options.ts";
 import { broadcastTo } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { constant, type UOp, uop } from "../../uop/core/uop.ts";
@@ -22,6 +22,7 @@ import { detachNode, floatConst } from "../nodes/numeric.ts";
 import { castNode } from "../nodes/scalars.ts";
 import { PASSED, step } from "./decompositions.ts";
 import { along, isDiagonal, minus, times, turned } from "./matrix_nodes.ts";
+import type { ArrangeTensor } from "../ops/arrange.ts";
 import type { NormOrder } from "./norms.ts";
 import type { ProductTensor } from "./products.ts";
 
@@ -69,7 +70,7 @@ function squaredSizes<T extends SystemTensor>(t: T): T {
 }
 
 /** The families that it is written in. */
-export interface SystemTensor extends ProductTensor {}
+export interface SystemTensor extends ArrangeTensor, ProductTensor {}
 /** Tensors with more factorizations. */
 export abstract class SystemTensor extends TensorBase {
   /** This as matrices of floats of at least 32 bits. @throws {ShapeError} */
@@ -331,6 +332,51 @@ export abstract class SystemTensor extends TensorBase {
     checkBoolean("choleskySolve", "upper", upper);
     const given = checkTensor("choleskySolve", "L", L), l = (upper ? given.transpose(-1, -2).conj() : given).tril();
     return l.transpose(-1, -2).conj().solve(l.solve(this));
+  }
+
+  /** The inverse of A = L Lᵀ, where this is the triangle `L` (with `upper`: U, A = Uᵀ U). @throws {ShapeError} unless square */
+  choleskyInverse(options: { readonly upper?: boolean } = {}): this {
+    const { upper = false } = checkOptions("choleskyInverse", options, ["upper"]);
+    checkBoolean("choleskyInverse", "upper", upper);
+    const l = this.asMatrices("choleskyInverse", true, false);
+    return (l.unit().expand(l.shape) as this).choleskySolve(l, { upper }).cast(this.dtype) as this;
+  }
+
+  /**
+   * The inverse in the sense of `tensordot` over `ind` axes: this as a matrix of its first `ind` axes by the others.
+   *
+   * @throws {ShapeError} unless there are as many positions in both
+   */
+  tensorinv(ind = 2): this {
+    const action = "tensorinv", shape = this.shape;
+    checkInteger(action, "ind", ind, 1);
+    const rows = shape.slice(0, ind), columns = shape.slice(ind), n = prod(rows);
+    if (n !== prod(columns) || columns.length === 0) {
+      throw new ShapeError(action, {
+        shapes: [shape],
+        reason: `the first ${ind} axes must have as many positions as the others`,
+      });
+    }
+    return this.reshape([n, n]).inv().reshape([...columns, ...rows]);
+  }
+
+  /**
+   * `X` with this X = b in the sense of `tensordot` over all axes of X, which are those of this after the axes of `b`; `dims`
+   * are moved to the end before.
+   *
+   * @throws {ShapeError} where they do not fit
+   */
+  tensorsolve(b: this, dims?: readonly number[]): this {
+    const action = "tensorsolve", to = checkTensor(action, "b", b).shape, moved = dims ?? [];
+    const a = moved.length === 0 ? this : this.movedim([...moved], moved.map((_, i) => i - moved.length)) as this;
+    const columns = a.shape.slice(to.length), n = prod(to);
+    if (prod(columns) !== n || prod(a.shape.slice(0, to.length)) !== n) {
+      throw new ShapeError(action, {
+        shapes: [this.shape, to],
+        reason: "the axes of b and those after them must have as many positions",
+      });
+    }
+    return a.reshape([n, n]).solve(b.reshape([n])).reshape(columns);
   }
 
   /** Where singular values are above what counts as 0. */

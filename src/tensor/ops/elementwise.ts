@@ -219,7 +219,7 @@ export abstract class ElementwiseTensor extends TensorBase {
    * Floats are cut toward zero to integers, alike on every device: NaN gives 0, int32 and int64 saturate; narrower dtypes
    * take the low bits of that int32, uint32 those of the int64; uint64 saturates above, and wraps below 0. Integers wrap.
    */
-  cast(dtype: DTypeLike): this {
+  cast<N extends string>(dtype: DTypeLike<N>): this {
     const u = castNode(this.uop, toDType(dtype));
     if (u === this.uop) return this.wrapView(u);
     return u.op === Ops.CAST ? this.wrap(u) : this.wrapCopy(u, ...CAST_COPY);
@@ -230,7 +230,7 @@ export abstract class ElementwiseTensor extends TensorBase {
    *
    * @throws {ShapeError} if the last axis does not divide
    */
-  bitcast(dtype: DTypeLike): this {
+  bitcast<N extends string>(dtype: DTypeLike<N>): this {
     const to = toDType(dtype), from = this.dtype, shape = this.shape;
     if (to === from) return this.wrapView(this.uop);
     const bytes = (shape[shape.length - 1] ?? 1) * from.itemsize;
@@ -529,7 +529,10 @@ export abstract class ElementwiseTensor extends TensorBase {
   }
 
   /** This shape filled with a constant, in this dtype unless another is given. */
-  constLike(value: number | boolean | bigint, options: { readonly dtype?: DTypeLike } = {}): this {
+  constLike<N extends string>(
+    value: number | boolean | bigint,
+    options: { readonly dtype?: DTypeLike<N> } = {},
+  ): this {
     checkOptions("constLike", options, ["dtype"]);
     checkScalar("constLike", "the value", value);
     const dtype = options.dtype === undefined ? this.dtype : toDType(options.dtype);

@@ -4,25 +4,41 @@
  *
  * @module
  */
-import { defaultFloat } from "../../dtype/promotion.ts";
+import { dtypes } from "../../dtype/dtype.ts";
+import { defaultFloat, promote } from "../../dtype/promotion.ts";
 import { DTypeError } from "../../helpers/errors.ts";
-import { checkCount } from "../../helpers/options.ts";
+import { checkCount, checkInteger } from "../../helpers/options.ts";
 import { constant, type UOp } from "../../uop/core/uop.ts";
 import { type Operand, TensorBase } from "../handle/base.ts";
 import { asFloats } from "../handle/weak_numbers.ts";
 import { negNode } from "../nodes/compare_nodes.ts";
 import { intDivide } from "../nodes/division.ts";
+import { floatConst, shift } from "../nodes/numeric.ts";
 import {
   digammaNode,
   erfinvNode,
+  frexpNodes,
   gcdNode,
   lgammaNode,
   nextafterNode,
   polygammaNode,
   sincNode,
 } from "./higher_nodes.ts";
+import {
+  entrNode,
+  erfcxValue,
+  i0eNode,
+  i0Node,
+  i1eNode,
+  i1Node,
+  logNdtrNode,
+  ndtriNode,
+  ndtrNode,
+  xlog1pyNode,
+} from "./distribution_nodes.ts";
+import { castNode } from "../nodes/scalars.ts";
 import { install, installUnary, ofReals, type Rows, type UnaryRow } from "./rows.ts";
-import type { SpecialTensor } from "./special.ts";
+import { ofPairs, type SpecialTensor } from "./special.ts";
 
 /** The families that it is written in, and what stands in rows. */
 export interface HigherTensor extends SpecialTensor {
@@ -34,6 +50,26 @@ export interface HigherTensor extends SpecialTensor {
   digamma(): this;
   /** sin(pi x) / (pi x), and 1 at 0. */
   sinc(): this;
+  /** erfc(x) e^(x^2), with digits where erfc(x) is tiny. */
+  erfcx(): this;
+  /** The share of a standard normal distribution below x. */
+  ndtr(): this;
+  /** Inverse of {@linkcode ndtr}: infinite at 0 and 1, NaN outside. */
+  ndtri(): this;
+  /** The logarithm of {@linkcode ndtr}, also where that is 0. */
+  logNdtr(): this;
+  /** -x log(x): 0 at 0, -infinity below. */
+  entr(): this;
+  /** The modified Bessel function of the first kind of order 0. */
+  i0(): this;
+  /** {@linkcode i0} times e^-|x|. */
+  i0e(): this;
+  /** The modified Bessel function of the first kind of order 1. */
+  i1(): this;
+  /** {@linkcode i1} times e^-|x|. */
+  i1e(): this;
+  /** this log(1 + x), which is 0 where this is 0, unless x is NaN. */
+  xlog1py(x: Operand): this;
   /** The greatest common divisor. @throws {DTypeError} for floats and bools */
   gcd(x: Operand): this;
   /** The least common multiple, at least 0 where it does not wrap. @throws {DTypeError} for floats and bools */
@@ -46,6 +82,15 @@ export const HIGHER_FUNCTIONS: Rows<UnaryRow> = {
   lgamma: ofReals(lgammaNode, 0),
   digamma: ofReals(digammaNode, 0),
   sinc: ofReals(sincNode),
+  erfcx: ofReals(erfcxValue),
+  ndtr: ofReals(ndtrNode),
+  ndtri: ofReals(ndtriNode, 0, 1),
+  logNdtr: ofReals(logNdtrNode),
+  entr: ofReals(entrNode, 0),
+  i0: ofReals(i0Node),
+  i0e: ofReals(i0eNode),
+  i1: ofReals(i1Node),
+  i1e: ofReals(i1eNode),
 };
 
 /** Functions of two. */
@@ -56,6 +101,7 @@ export const BINARY_HIGHER: Rows<(a: UOp, b: UOp) => UOp> = {
     const product = intDivide(a, divisor.eq(zero).where(constant(1, d), divisor), "trunc").mul(b);
     return d.isUnsigned ? product : product.lt(zero).where(negNode(product), product);
   },
+  xlog1py: ofPairs(xlog1pyNode),
 };
 
 function integer(action: string, x: UOp): UOp {
@@ -80,6 +126,38 @@ export abstract class HigherTensor extends TensorBase {
     const floats = asFloats(this, defaultFloat());
     if (floats !== this) return floats.nextafter(x);
     throw new DTypeError("nextafter of dtype", { dtypes: [a.dtype], reason: "it takes floats of 16 bits or more" });
+  }
+
+  /**
+   * The logarithm of the multivariate gamma function of dimension `p`: log(pi) p (p - 1) / 4 plus the sum of lgamma(x - k / 2),
+   * k below p. NaN unless all of these x - k / 2 are above 0.
+   *
+   * @throws {ArgumentError} unless p is an integer from 1 on
+   */
+  mvlgamma(p: number): this {
+    checkInteger("mvlgamma", "p", p, 1);
+    return this.floating((x) => {
+      let sum = floatConst(Math.log(Math.PI) * p * (p - 1) / 4, x.dtype);
+      for (let k = 0; k < p; k++) sum = sum.add(lgammaNode(shift(x, -k / 2)));
+      return floatConst((p - 1) / 2, x.dtype).lt(x).where(sum, floatConst(NaN, x.dtype));
+    });
+  }
+
+  /**
+   * Mantissas in [1/2, 1) with the sign of this, and exponents of two, int32: this is mantissa 2^exponent. Of 0, infinity and
+   * NaN the mantissa is that, and the exponent 0.
+   *
+   * @throws {DTypeError} unless of floats
+   */
+  frexp(): [mantissa: this, exponent: this] {
+    const d = this.dtype;
+    if (!d.isFloat || d.isComplex) {
+      const floats = asFloats(this, defaultFloat());
+      if (floats !== this) return floats.frexp();
+      throw new DTypeError("frexp of dtype", { dtypes: [d], reason: "only floats have mantissas" });
+    }
+    const [mantissa, exponent] = frexpNodes(castNode(this.uop, promote(d, dtypes.float32)));
+    return [this.wrap(castNode(mantissa, d)), this.wrap(exponent)];
   }
 
   /** The nth derivative of `digamma`: infinite at 0 and at negative integers. @throws {ArgumentError} unless n is 0 to 170 */

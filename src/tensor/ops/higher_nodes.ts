@@ -12,6 +12,7 @@ import { GradientArg, slope, withGradient, zerosLike } from "../../uop/graph/giv
 import {
   absNode,
   coefficients,
+  detachNode,
   erfNode,
   expNode,
   floatConst,
@@ -67,15 +68,23 @@ const STEPS = 8;
 
 // ---- the error function
 
+/** erfinv(x) / x by w = -log(1 - x^2), up to 5. */
+export function erfinvNear(w: UOp): UOp {
+  return horner(ERFINV_NEAR, scale(shift(w, -2.5), 1 / 2.5));
+}
+/** erfinv(x) / x by the root of w from 5 to 38. */
+export function erfinvFar(root: UOp): UOp {
+  return horner(ERFINV_FAR, scale(shift(root, -4.25), 1 / 2.1));
+}
+
 const ERFINV_SLOPE = slope((_, y) => scale(expNode(y.mul(y)), Math.sqrt(Math.PI) / 2));
 /** The inverse of the error function: infinite at -1 and 1, NaN beyond. */
 export function erfinvNode(x: UOp): UOp {
   const d = x.dtype, one = floatConst(1, d), a = absNode(x), inside = a.lt(one);
   const p = inside.where(x, constant(0, d)), q = inside.where(a, constant(0, d));
   const w = scale(logNode(shift(scale(q, -1), 1).mul(shift(q, 1))), -1), near = lt(w, 5);
-  const s = scale(shift(near.where(floatConst(5, d), w).sqrt(), -4.25), 1 / 2.1);
-  const t = scale(shift(near.where(w, floatConst(5, d)), -2.5), 1 / 2.5);
-  let y = p.mul(near.where(horner(ERFINV_NEAR, t), horner(ERFINV_FAR, s)));
+  const five = floatConst(5, d), root = near.where(five, w).sqrt();
+  let y = p.mul(near.where(erfinvNear(near.where(w, five)), erfinvFar(root)));
   if (d === dtypes.float64) { // one of Halley's steps from eight digits
     const z = absNode(y);
     const error = lt(q, 0.5).where(erfNode(z).add(scale(q, -1)), shift(scale(q, -1), 1).add(scale(erfcValue(z), -1)));
@@ -239,6 +248,26 @@ export function nextafterNode(x: UOp, y: UOp): UOp {
   const stepped = bits.add(away.where(c(1), c(-1))).bitcast(d);
   const moved = x.eq(zero).where(smallest, stepped);
   return withGradient(x.ne(x).or(y.ne(y)).where(x.add(y), x.eq(y).where(y, moved)), [x, y], NEXTAFTER);
+}
+
+/** The mantissa follows x, over its power of two, which is constant. */
+const FREXP = new GradientArg((g, [, power]) => [g.mul(power), undefined]);
+/** x as a mantissa in [1/2, 1) and an exponent, int32: by the bits of float32 or float64. */
+export function frexpNodes(x: UOp): [mantissa: UOp, exponent: UOp] {
+  const d = x.dtype, [int, digits] = d === dtypes.float64 ? [dtypes.int64, 52] : [dtypes.int32, 23];
+  const bias = 2 ** (d.bits - digits - 2) - 1, c = (v: number) => constant(v, int);
+  const a = absNode(x), isPlain = constant(0, d).lt(a).and(a.lt(floatConst(Infinity, d)));
+  // subnormal numbers have their leading digit anywhere
+  const isSmall = a.lt(floatConst(2 ** (2 - bias), d)), up = digits + 2, y = isSmall.where(scale(x, 2 ** up), x);
+  const field = y.bitcast(int).shr(c(digits)).and(c(2 * bias + 1)), e = field.sub(c(bias - 1));
+  const exponent = isPlain.where(isSmall.where(e.sub(c(up)), e), c(0)).cast(dtypes.int32);
+  const rest = y.bitcast(int).and(c(2 * bias + 1).shl(c(digits)).xor(c(-1))),
+    m = isPlain.where(
+      rest.or(c(bias - 1).shl(c(digits))).bitcast(d),
+      x,
+    );
+  const power = detachNode(isPlain.where(m.fdiv(isPlain.where(x, floatConst(1, d))), floatConst(1, d)));
+  return [withGradient(m, [x, power], FREXP), exponent];
 }
 
 /** Steps of Euclid's algorithm that one kernel makes: all of them do the same, so that one is compiled. */

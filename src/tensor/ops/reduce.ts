@@ -5,6 +5,7 @@
  *
  * @module
  */
+import type { Checked } from "../../device/device.ts";
 import { type DType, type DTypeLike, dtypes, toDType } from "../../dtype/dtype.ts";
 import { defaultFloat, floatOf, promote, sumDType, sumOf } from "../../dtype/promotion.ts";
 import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
@@ -148,7 +149,7 @@ export abstract class ReduceTensor extends TensorBase {
    *
    * @throws {ShapeError} if `axis` is outside [-ndim, ndim)
    */
-  sum(axis?: Axes | null, options: SumOptions = {}): this {
+  sum<N extends string>(axis?: Axes | null, options: Checked<SumOptions, N> = {}): this {
     const axes = this.axes("sum", axis, options, ["keepdim", "dtype"]);
     return this.finish(this.folded(Ops.ADD, axes, options), axes, options.keepdim);
   }
@@ -161,7 +162,7 @@ export abstract class ReduceTensor extends TensorBase {
   }
 
   /** Product over `axis`; an empty product is 1. Dtypes as {@linkcode sum}. @throws {ShapeError} as {@linkcode sum} */
-  prod(axis?: Axes | null, options: SumOptions = {}): this {
+  prod<N extends string>(axis?: Axes | null, options: Checked<SumOptions, N> = {}): this {
     const axes = this.axes("prod", axis, options, ["keepdim", "dtype"]);
     return this.finish(this.folded(Ops.MUL, axes, options), axes, options.keepdim);
   }
@@ -264,7 +265,7 @@ export abstract class ReduceTensor extends TensorBase {
    * @param options `dtype`: cast to it first
    * @throws {ShapeError} if `axis` is outside the rank
    */
-  softmax(axis = -1, options: { readonly dtype?: DTypeLike } = {}): this {
+  softmax<N extends string>(axis = -1, options: { readonly dtype?: DTypeLike<N> } = {}): this {
     checkOptions("softmax", options, ["dtype"]);
     const [x, axes, out] = this.softmaxInput("softmax", axis, options.dtype);
     const shape = shapeOf(x);
@@ -309,7 +310,7 @@ export abstract class ReduceTensor extends TensorBase {
   }
 
   /** Logarithm of {@linkcode softmax}. @throws {ShapeError} */
-  logSoftmax(axis = -1, options: { readonly dtype?: DTypeLike } = {}): this {
+  logSoftmax<N extends string>(axis = -1, options: { readonly dtype?: DTypeLike<N> } = {}): this {
     checkOptions("logSoftmax", options, ["dtype"]);
     const [x, axes, out] = this.softmaxInput("logSoftmax", axis, options.dtype);
     const shape = shapeOf(x);
@@ -319,7 +320,7 @@ export abstract class ReduceTensor extends TensorBase {
   }
 
   /** Softmax of the negated tensor. @throws {ShapeError} */
-  softmin(axis = -1, options: { readonly dtype?: DTypeLike } = {}): this {
+  softmin<N extends string>(axis = -1, options: { readonly dtype?: DTypeLike<N> } = {}): this {
     checkOptions("softmin", options, ["dtype"]);
     resolveAxis("softmin", axis, this.shape);
     const t = this.dtype.isFloat ? this : this.cast(defaultFloat());

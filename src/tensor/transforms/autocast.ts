@@ -8,7 +8,7 @@
  *
  * @module
  */
-import { type DeviceName, knownDevice } from "../../device/device.ts";
+import { type Checked, type DeviceName, knownDevice } from "../../device/device.ts";
 import { type DType, type DTypeLike, dtypes, toDType } from "../../dtype/dtype.ts";
 import { currentHold, Hold, openHold, runHolding } from "../../helpers/async_local.ts";
 import { ArgumentError, DTypeError } from "../../helpers/errors.ts";
@@ -136,13 +136,17 @@ function install(): void {
  * @throws {DTypeError} for another dtype {DeviceError} for an unknown device {ArgumentError} for a generator, and in
  * browsers for an async `fn`
  */
-export function autocast<T>(options: AutocastOptions, fn: () => T): T;
+export function autocast<T, N extends string = string>(options: Checked<AutocastOptions, N>, fn: () => T): T;
 /** With bfloat16. */
 export function autocast<T>(fn: () => T): T;
 /** As PyTorch has it: the device first. */
-export function autocast<T>(device: DeviceName, fn: () => T): T;
+export function autocast<T, N extends string = string>(device: DeviceName<N>, fn: () => T): T;
 /** With options behind the device. */
-export function autocast<T>(device: DeviceName, options: Omit<AutocastOptions, "device">, fn: () => T): T;
+export function autocast<T, N extends string = string>(
+  device: DeviceName<N>,
+  options: Checked<Omit<AutocastOptions, "device">, N>,
+  fn: () => T,
+): T;
 export function autocast<T>(...args: readonly unknown[]): T {
   const action = "compute in mixed precision", fn = args[args.length - 1] as () => T;
   checkFunction(action, "fn", fn);

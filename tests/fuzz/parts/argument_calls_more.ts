@@ -6,6 +6,7 @@
 import * as dinograd from "../../../mod.ts";
 import { Device, nn, state, Tensor, Variable } from "../../../mod.ts";
 import { Mesh } from "../../../src/dist/dist.ts";
+import * as layersOfFunctions from "../../../src/nn/layers/functions.ts";
 import { MeshShape } from "../../../src/uop/core/sharding.ts";
 import { type Call, f32, free, made, type MakeCall, of } from "./argument_makers.ts";
 import { KERNEL_FUNCTIONS } from "./argument_calls_kernel.ts";
@@ -286,6 +287,10 @@ export const CLASSES: Readonly<Record<string, MakeCall>> = {
   "nn.RmsNorm": free(...rmsNorm()),
   "nn.RNN": free(int(3), int(2), opts({ ...layers, nonlinearity: choice("relu", "tanh") })),
   "nn.RNNCell": free(int(3), int(2), opts({ bias: bool(true), nonlinearity: choice("relu", "tanh") })),
+  "nn.Sequential": made(() => [variadic(fn((x: Tensor) => x.mul(2)))]),
+  "nn.Identity": free(),
+  "nn.Flatten": free(maybe(int(1)), maybe(int(-1))),
+  "nn.PReLU": free(opts({ numParameters: int(1), init: num(0.1) })),
   "nn.Bilinear": free(int(3), int(2), int(4), opts({ bias: bool(true) })),
   "nn.Transformer": free(
     ...transformer().slice(0, 2).map(maybe),
@@ -304,6 +309,22 @@ export const CLASSES: Readonly<Record<string, MakeCall>> = {
   "nn.optim.RMSprop": made(() => [
     tensors(weights()),
     opts({ ...RULE, alpha: num(0.9), eps: num(1e-8), momentum: num(0.5), centered: bool(true), fused: bool(true) }),
+  ]),
+  "nn.optim.Rprop": made(() => [
+    tensors(weights()),
+    opts({ lr: RULE.lr, device: RULE.device, etas: list([0.5, 1.2]), stepSizes: list([1e-6, 50]), fused: bool(true) }),
+  ]),
+  "nn.optim.LBFGS": made(() => [
+    tensors(weights()),
+    opts({
+      lr: num(1),
+      maxIter: int(2),
+      maxEval: int(3),
+      toleranceGrad: num(1e-7),
+      toleranceChange: num(1e-9),
+      historySize: int(2),
+      lineSearchFn: choice("strongWolfe"),
+    }),
   ]),
   "nn.optim.Adadelta": made(() => [
     tensors(weights()),
@@ -351,6 +372,7 @@ export const CLASSES: Readonly<Record<string, MakeCall>> = {
     () => [variadic(instance(new nn.optim.StepLR(sgd(), { stepSize: 1 }), nn.optim.LRScheduler))],
   ),
   "nn.optim.LambdaLR": made(() => [scheduled(), fn(() => 0.5)]),
+  "nn.optim.MultiplicativeLR": made(() => [scheduled(), fn(() => 0.5)]),
   "nn.optim.StepLR": made(() => [scheduled(), options({ stepSize: int(1), gamma: maybe(num(0.1)) })]),
   "nn.optim.MultiStepLR": made(() => [scheduled(), options({ milestones: ints([1]), gamma: maybe(num(0.1)) })]),
   "nn.optim.ExponentialLR": made(() => [scheduled(), options({ gamma: num(0.5) })]),
@@ -486,6 +508,17 @@ export const MEMBERS: Readonly<Record<string, Readonly<Record<string, MakeCall>>
       }),
     ),
   },
+  Sequential: { call: of(() => new nn.Sequential([(x: Tensor) => x.mul(2)]), three) },
+  Identity: { call: of(() => new nn.Identity(), three) },
+  Flatten: { call: of(() => new nn.Flatten(), three) },
+  PReLU: { call: of(() => new nn.PReLU(), three) },
+  LBFGS: {
+    zeroGrad: of(() => new nn.optim.LBFGS(trained())),
+    step: () => {
+      const w = new Tensor([1, 2], { requiresGrad: true }), self = new nn.optim.LBFGS([w], { maxIter: 1 });
+      return { self, args: [fn(() => w.square().sum().backward())] };
+    },
+  },
   Bilinear: { call: of(() => new nn.Bilinear(3, 3, 2), three, three) },
   Transformer: {
     call: of(
@@ -505,6 +538,7 @@ export const MEMBERS: Readonly<Record<string, Readonly<Record<string, MakeCall>>
   Adam: optimizerMembers(() => new nn.optim.Adam(trained())),
   AdamW: optimizerMembers(() => new nn.optim.AdamW(trained())),
   Adagrad: optimizerMembers(() => new nn.optim.Adagrad(trained())),
+  Rprop: optimizerMembers(() => new nn.optim.Rprop(trained())),
   RMSprop: optimizerMembers(() => new nn.optim.RMSprop(trained())),
   Adadelta: optimizerMembers(() => new nn.optim.Adadelta(trained())),
   NAdam: optimizerMembers(() => new nn.optim.NAdam(trained())),
@@ -558,6 +592,9 @@ export const SETTERS: Readonly<Record<string, () => Call>> = {
 
 /** What is exported and takes no part, with the reason. */
 export const LEFT_OUT: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(
+    Object.keys(layersOfFunctions).map((name) => [`new nn.${name}`, "calls a method, which checks its arguments"]),
+  ),
   "Tensor.fromUrl": "needs a server; tests/tensor/handle/creation_test.ts",
   "webgpu": "a device that may not be here",
   "cuda": "a device that may not be here",

@@ -164,7 +164,7 @@ Deno.test("autocast: what it refuses", () => {
   assertThrows(() => autocast({ dtype: "bfloat16" } as never), ArgumentError, "fn must be a function, not an object");
   assertThrows(() => autocast({ type: "bfloat16" } as never, () => 1), ArgumentError, 'unknown option "type"');
   assertThrows(() => autocast({ enabled: 1 } as never, () => 1), ArgumentError, "enabled must be a boolean");
-  assertThrows(() => autocast({ device: "TPU" }, () => 1), Error, "TPU");
+  assertThrows(() => autocast({ device: "TPU" as string }, () => 1), Error, "TPU");
   assertThrows(() => autocast(function* () {}), ArgumentError, "generator in autocast()");
   assertThrows(() => autocast("JS", { device: "JS" } as never, () => 1), ArgumentError, 'unknown option "device"');
   assertThrows(() => (autocast as (...x: unknown[]) => unknown)({}, {}, () => 1), ArgumentError, "not 2 arguments");

@@ -1,0 +1,210 @@
+/**
+ * Functions of tensors as layers, for models that are lists of layers: activations, pools, shapes, losses. Each calls the
+ * method of tensors that it is named for, with the arguments that it was made with: `new nn.MaxPool2d(2).call(x)` is
+ * `x.maxPool2d(2)`. A list of layers is one, too.
+ *
+ * @module
+ */
+import { checkTensor } from "../../tensor/handle/base.ts";
+import type { Tensor } from "../../tensor/tensor.ts";
+
+/** What is called with a tensor, and gives one. */
+export interface Layer {
+  /** Applies it. */
+  call(x: Tensor): Tensor;
+}
+/** What is called with predictions and what they should be, and gives a loss. */
+export interface Loss {
+  /** The loss: a scalar, or of each element without reduction. */
+  call(x: Tensor, target: Tensor): Tensor;
+}
+
+type Method = (...args: never[]) => unknown;
+/** The names of methods that give one tensor. */
+type Named = { [K in keyof Tensor]: Tensor[K] extends Method ? K : never }[keyof Tensor] & string;
+/** The arguments of a method, as a constructor takes them. */
+type ArgumentsOf<K extends Named> = Tensor[K] extends (...args: infer A) => unknown ? A : never;
+/** Those behind the first, which is the target. */
+type Rest<A> = A extends [first: unknown, ...rest: infer R] ? R : [];
+
+/** The class of a layer that calls method `K`: it is made with the method's arguments. */
+export type LayerClass<K extends Named> = new (...args: ArgumentsOf<K>) => Layer;
+/** The class of a loss that calls method `K`: it is made with the arguments behind the target. */
+export type LossClass<K extends Named> = new (...args: Rest<ArgumentsOf<K>>) => Loss;
+
+/** The method of a tensor, by name. */
+function methodOf(name: string, x: Tensor, method: string): (...args: unknown[]) => Tensor {
+  const t = checkTensor(`apply ${name}`, "x", x) as unknown as Record<string, (...args: unknown[]) => Tensor>;
+  return (...args) => t[method](...args);
+}
+
+/** The class of layers that call a method; `name` is the class's. */
+function layer<K extends Named>(name: string, method: K): LayerClass<K> {
+  const made = class implements Layer {
+    readonly #args: readonly unknown[];
+    constructor(...args: ArgumentsOf<K>) {
+      this.#args = args;
+    }
+    call(x: Tensor): Tensor {
+      return methodOf(name, x, method)(...this.#args);
+    }
+  };
+  Object.defineProperty(made, "name", { value: name });
+  return made;
+}
+
+/** The class of losses that call a method. */
+function loss<K extends Named>(name: string, method: K): LossClass<K> {
+  const made = class implements Loss {
+    readonly #args: readonly unknown[];
+    constructor(...args: Rest<ArgumentsOf<K>>) {
+      this.#args = args as readonly unknown[];
+    }
+    call(x: Tensor, target: Tensor): Tensor {
+      return methodOf(name, x, method)(target, ...this.#args);
+    }
+  };
+  Object.defineProperty(made, "name", { value: name });
+  return made;
+}
+
+// ---- activations
+
+/** `x.relu()`. */
+export const ReLU: LayerClass<"relu"> = /* @__PURE__ */ layer("ReLU", "relu");
+/** `x.relu6()`. */
+export const ReLU6: LayerClass<"relu6"> = /* @__PURE__ */ layer("ReLU6", "relu6");
+/** `x.leakyRelu(negSlope)`. */
+export const LeakyReLU: LayerClass<"leakyRelu"> = /* @__PURE__ */ layer("LeakyReLU", "leakyRelu");
+/** `x.elu(alpha)`. */
+export const ELU: LayerClass<"elu"> = /* @__PURE__ */ layer("ELU", "elu");
+/** `x.celu(alpha)`. */
+export const CELU: LayerClass<"celu"> = /* @__PURE__ */ layer("CELU", "celu");
+/** `x.selu({ alpha, gamma })`. */
+export const SELU: LayerClass<"selu"> = /* @__PURE__ */ layer("SELU", "selu");
+/** `x.gelu({ approximate })`. */
+export const GELU: LayerClass<"gelu"> = /* @__PURE__ */ layer("GELU", "gelu");
+/** `x.silu()`. */
+export const SiLU: LayerClass<"silu"> = /* @__PURE__ */ layer("SiLU", "silu");
+/** `x.mish()`. */
+export const Mish: LayerClass<"mish"> = /* @__PURE__ */ layer("Mish", "mish");
+/** `x.hardswish()`. */
+export const Hardswish: LayerClass<"hardswish"> = /* @__PURE__ */ layer("Hardswish", "hardswish");
+/** `x.hardsigmoid({ alpha, beta })`. */
+export const Hardsigmoid: LayerClass<"hardsigmoid"> = /* @__PURE__ */ layer("Hardsigmoid", "hardsigmoid");
+/** `x.hardtanh({ minVal, maxVal })`. */
+export const Hardtanh: LayerClass<"hardtanh"> = /* @__PURE__ */ layer("Hardtanh", "hardtanh");
+/** `x.hardshrink(lambd)`. */
+export const Hardshrink: LayerClass<"hardshrink"> = /* @__PURE__ */ layer("Hardshrink", "hardshrink");
+/** `x.softshrink(lambd)`. */
+export const Softshrink: LayerClass<"softshrink"> = /* @__PURE__ */ layer("Softshrink", "softshrink");
+/** `x.tanhshrink()`. */
+export const Tanhshrink: LayerClass<"tanhshrink"> = /* @__PURE__ */ layer("Tanhshrink", "tanhshrink");
+/** `x.threshold(threshold, value)`. */
+export const Threshold: LayerClass<"threshold"> = /* @__PURE__ */ layer("Threshold", "threshold");
+/** `x.rrelu({ lower, upper })`. */
+export const RReLU: LayerClass<"rrelu"> = /* @__PURE__ */ layer("RReLU", "rrelu");
+/** `x.sigmoid()`. */
+export const Sigmoid: LayerClass<"sigmoid"> = /* @__PURE__ */ layer("Sigmoid", "sigmoid");
+/** `x.logsigmoid()`. */
+export const LogSigmoid: LayerClass<"logsigmoid"> = /* @__PURE__ */ layer("LogSigmoid", "logsigmoid");
+/** `x.tanh()`. */
+export const Tanh: LayerClass<"tanh"> = /* @__PURE__ */ layer("Tanh", "tanh");
+/** `x.softplus(beta)`. */
+export const Softplus: LayerClass<"softplus"> = /* @__PURE__ */ layer("Softplus", "softplus");
+/** `x.softsign()`. */
+export const Softsign: LayerClass<"softsign"> = /* @__PURE__ */ layer("Softsign", "softsign");
+/** `x.glu(dim)`. */
+export const GLU: LayerClass<"glu"> = /* @__PURE__ */ layer("GLU", "glu");
+/** `x.softmax(axis)`. */
+export const Softmax: LayerClass<"softmax"> = /* @__PURE__ */ layer("Softmax", "softmax");
+/** `x.softmin(axis)`. */
+export const Softmin: LayerClass<"softmin"> = /* @__PURE__ */ layer("Softmin", "softmin");
+/** `x.logSoftmax(axis)`. */
+export const LogSoftmax: LayerClass<"logSoftmax"> = /* @__PURE__ */ layer("LogSoftmax", "logSoftmax");
+
+// ---- pools and images: kernels of any rank
+
+/** `x.maxPool2d(kernelSize, options)`. */
+export const MaxPool2d: LayerClass<"maxPool2d"> = /* @__PURE__ */ layer("MaxPool2d", "maxPool2d");
+/** `x.avgPool2d(kernelSize, options)`. */
+export const AvgPool2d: LayerClass<"avgPool2d"> = /* @__PURE__ */ layer("AvgPool2d", "avgPool2d");
+/** `x.lpPool2d(normType, kernelSize, options)`. */
+export const LPPool2d: LayerClass<"lpPool2d"> = /* @__PURE__ */ layer("LPPool2d", "lpPool2d");
+/** `x.adaptiveAvgPool1d(outputSize)`. */
+export const AdaptiveAvgPool1d: LayerClass<"adaptiveAvgPool1d"> = /* @__PURE__ */ layer(
+  "AdaptiveAvgPool1d",
+  "adaptiveAvgPool1d",
+);
+/** `x.adaptiveAvgPool2d(outputSize)`. */
+export const AdaptiveAvgPool2d: LayerClass<"adaptiveAvgPool2d"> = /* @__PURE__ */ layer(
+  "AdaptiveAvgPool2d",
+  "adaptiveAvgPool2d",
+);
+/** `x.adaptiveAvgPool3d(outputSize)`. */
+export const AdaptiveAvgPool3d: LayerClass<"adaptiveAvgPool3d"> = /* @__PURE__ */ layer(
+  "AdaptiveAvgPool3d",
+  "adaptiveAvgPool3d",
+);
+/** `x.interpolate(size, options)`. */
+export const Upsample: LayerClass<"interpolate"> = /* @__PURE__ */ layer("Upsample", "interpolate");
+/** `x.pixelShuffle(factor)`. */
+export const PixelShuffle: LayerClass<"pixelShuffle"> = /* @__PURE__ */ layer("PixelShuffle", "pixelShuffle");
+/** `x.pixelUnshuffle(factor)`. */
+export const PixelUnshuffle: LayerClass<"pixelUnshuffle"> = /* @__PURE__ */ layer("PixelUnshuffle", "pixelUnshuffle");
+/** `x.channelShuffle(groups)`. */
+export const ChannelShuffle: LayerClass<"channelShuffle"> = /* @__PURE__ */ layer("ChannelShuffle", "channelShuffle");
+/** `x.localResponseNorm(size, options)`. */
+export const LocalResponseNorm: LayerClass<"localResponseNorm"> = /* @__PURE__ */ layer(
+  "LocalResponseNorm",
+  "localResponseNorm",
+);
+/** `x.pad(padding, { mode, value })`. */
+export const Pad: LayerClass<"pad"> = /* @__PURE__ */ layer("Pad", "pad");
+/** `x.unflatten(dim, sizes)`. */
+export const Unflatten: LayerClass<"unflatten"> = /* @__PURE__ */ layer("Unflatten", "unflatten");
+
+// ---- losses
+
+/** `x.mseLoss(target, options)`. */
+export const MSELoss: LossClass<"mseLoss"> = /* @__PURE__ */ loss("MSELoss", "mseLoss");
+/** `x.l1Loss(target, options)`. */
+export const L1Loss: LossClass<"l1Loss"> = /* @__PURE__ */ loss("L1Loss", "l1Loss");
+/** `x.smoothL1Loss(target, options)`. */
+export const SmoothL1Loss: LossClass<"smoothL1Loss"> = /* @__PURE__ */ loss("SmoothL1Loss", "smoothL1Loss");
+/** `x.huberLoss(target, options)`. */
+export const HuberLoss: LossClass<"huberLoss"> = /* @__PURE__ */ loss("HuberLoss", "huberLoss");
+/** `x.crossEntropy(target, options)`. */
+export const CrossEntropyLoss: LossClass<"crossEntropy"> = /* @__PURE__ */ loss("CrossEntropyLoss", "crossEntropy");
+/** `x.nllLoss(target, weight, options)`. */
+export const NLLLoss: LossClass<"nllLoss"> = /* @__PURE__ */ loss("NLLLoss", "nllLoss");
+/** `x.binaryCrossentropy(target, reduction)`. */
+export const BCELoss: LossClass<"binaryCrossentropy"> = /* @__PURE__ */ loss("BCELoss", "binaryCrossentropy");
+/** `x.binaryCrossentropyLogits(target, options)`. */
+export const BCEWithLogitsLoss: LossClass<"binaryCrossentropyLogits"> = /* @__PURE__ */ loss(
+  "BCEWithLogitsLoss",
+  "binaryCrossentropyLogits",
+);
+/** `x.klDiv(target, options)`. */
+export const KLDivLoss: LossClass<"klDiv"> = /* @__PURE__ */ loss("KLDivLoss", "klDiv");
+/** `x.softMarginLoss(target, options)`. */
+export const SoftMarginLoss: LossClass<"softMarginLoss"> = /* @__PURE__ */ loss("SoftMarginLoss", "softMarginLoss");
+/** `x.hingeEmbeddingLoss(target, options)`. */
+export const HingeEmbeddingLoss: LossClass<"hingeEmbeddingLoss"> = /* @__PURE__ */ loss(
+  "HingeEmbeddingLoss",
+  "hingeEmbeddingLoss",
+);
+/** `x.poissonNllLoss(target, options)`. */
+export const PoissonNLLLoss: LossClass<"poissonNllLoss"> = /* @__PURE__ */ loss("PoissonNLLLoss", "poissonNllLoss");
+/** `x.multiMarginLoss(target, options)`. */
+export const MultiMarginLoss: LossClass<"multiMarginLoss"> = /* @__PURE__ */ loss("MultiMarginLoss", "multiMarginLoss");
+/** `x.multilabelMarginLoss(target, options)`. */
+export const MultiLabelMarginLoss: LossClass<"multilabelMarginLoss"> = /* @__PURE__ */ loss(
+  "MultiLabelMarginLoss",
+  "multilabelMarginLoss",
+);
+/** `x.multilabelSoftMarginLoss(target, options)`. */
+export const MultiLabelSoftMarginLoss: LossClass<"multilabelSoftMarginLoss"> = /* @__PURE__ */ loss(
+  "MultiLabelSoftMarginLoss",
+  "multilabelSoftMarginLoss",
+);

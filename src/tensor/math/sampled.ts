@@ -1,0 +1,110 @@
+/**
+ * Sequences of samples: convolution, interpolation between given points, powers of points. All are made of what tensors
+ * have besides; promotion is that of elementwise.ts.
+ *
+ * @module
+ */
+import { dtypes } from "../../dtype/dtype.ts";
+import { floatOf, promote } from "../../dtype/promotion.ts";
+import { ShapeError } from "../../helpers/errors.ts";
+import { checkBoolean, checkChoice, checkCount, checkNumber, checkOptions } from "../../helpers/options.ts";
+import { checkTensor, TensorBase } from "../handle/base.ts";
+import type { ScanTensor } from "../index/scan.ts";
+import type { ProductTensor } from "./products.ts";
+
+/** Options of {@linkcode SampledTensor.interp}. */
+export interface InterpOptions {
+  /** What stands below the first point. Default: its value. */
+  readonly below?: number;
+  /** What stands above the last point. Default: its value. */
+  readonly above?: number;
+}
+
+/** The families that it is written in. */
+export interface SampledTensor extends ProductTensor, ScanTensor {}
+/** Tensors that are sequences of samples. */
+export abstract class SampledTensor extends TensorBase {
+  /** Throws unless it is 1-D. */
+  private sequence(action: string, x: TensorBase): void {
+    if (x.ndim === 1) return;
+    throw new ShapeError(action, { shapes: [x.shape], reason: "it must be 1-D" });
+  }
+
+  /**
+   * The convolution of two sequences, `[n]` and `[m]`: "full" `[n + m - 1]`, "same" the middle of that, as long as the
+   * longer one, "valid" where they overlap whole.
+   *
+   * ```ts
+   * import { Tensor } from "../../../mod.ts";
+   * console.log(await new Tensor([1, 2, 3]).convolve(new Tensor([0, 1, 10])).tolist()); // [0, 1, 12, 23, 30]
+   * ```
+   *
+   * @throws {ShapeError} unless both are 1-D and have elements
+   */
+  convolve(v: this, options: { readonly mode?: "full" | "same" | "valid" } = {}): this {
+    const action = "convolve", { mode = "full" } = checkOptions(action, options, ["mode"]);
+    checkChoice(action, "mode", mode, ["full", "same", "valid"]);
+    for (const x of [this, checkTensor(action, "v", v)]) {
+      this.sequence(action, x);
+      if (x.shape[0] === 0) throw new ShapeError(action, { shapes: [x.shape], reason: "it has no elements" });
+    }
+    const [long, short] = this.shape[0] < v.shape[0] ? [v, this] : [this, v], n = long.shape[0], m = short.shape[0];
+    const around = mode === "full" ? [m - 1, m - 1] : mode === "valid" ? [0, 0] : [m >> 1, (m - 1) >> 1];
+    const d = promote(this.dtype, v.dtype), windows = long.cast(d).pad([around as [number, number]]);
+    return windows.unfold(0, m, 1).dot(short.cast(d).flip(0)).reshape([n + around[0] + around[1] - m + 1]);
+  }
+
+  /**
+   * The values at this of the lines through the points (`xp`, `fp`), which are 1-D, as long, and ascend in `xp`. Floats.
+   *
+   * ```ts
+   * import { Tensor } from "../../../mod.ts";
+   * const at = new Tensor([0, 1.5, 9]), xp = new Tensor([1, 2, 3]), fp = new Tensor([10, 20, 0]);
+   * console.log(await at.interp(xp, fp).tolist()); // [10, 15, 0]
+   * ```
+   *
+   * @throws {ShapeError} for other points
+   */
+  interp(xp: this, fp: this, options: InterpOptions = {}): this {
+    const action = "interp", given = checkOptions(action, options, ["below", "above"]);
+    const points = [checkTensor(action, "xp", xp), checkTensor(action, "fp", fp)];
+    for (const x of points) this.sequence(action, x);
+    const n = xp.shape[0];
+    if (n !== fp.shape[0] || n === 0) {
+      throw new ShapeError(action, {
+        shapes: points.map((x) => x.shape),
+        reason: "there must be as many of both, and one",
+      });
+    }
+    const d = floatOf(promote(promote(this.dtype, xp.dtype), fp.dtype)),
+      [x, at, value] = [this.cast(d), xp.cast(d), fp.cast(d)];
+    const first = value.at(0), last = value.at(-1);
+    let found: this = last.expand(this.shape) as this;
+    if (n > 1) {
+      const i = at.searchsorted(x, { right: true }).clamp(1, n - 1) as this, before = i.sub(1);
+      const [x0, x1, y0, y1] = [at.take(before), at.take(i), value.take(before), value.take(i)];
+      found = y0.add(x.sub(x0).div(x1.sub(x0)).mul(y1.sub(y0)));
+    }
+    const below = given.below === undefined ? first : checkNumber(action, "below", given.below);
+    const above = given.above === undefined ? last : checkNumber(action, "above", given.above);
+    found = x.lt(at.at(0)).where(below, x.gt(at.at(-1)).where(above, x.eq(at.at(-1)).where(last, found))) as this;
+    return x.isnan().where(x, found) as this;
+  }
+
+  /**
+   * Powers of the elements of this, `[m]` to `[m, n]`: x^(n - 1) to 1, or 1 to x^(n - 1) where they are `increasing`. n is m
+   * unless given.
+   *
+   * @throws {ShapeError} unless it is 1-D
+   */
+  vander(n?: number, options: { readonly increasing?: boolean } = {}): this {
+    const action = "vander", { increasing = false } = checkOptions(action, options, ["increasing"]);
+    checkBoolean(action, "increasing", increasing);
+    this.sequence(action, this);
+    const columns = n === undefined ? this.shape[0] : checkCount(action, "n", n, 0), rows = this.shape[0];
+    const x = this.dtype.isBool ? this.cast(dtypes.int32) : this, one = x.constLike(1).unsqueeze(1) as this;
+    if (columns < 2) return one.expand([rows, columns]) as this;
+    const powers = one.cat([x.unsqueeze(1).expand([rows, columns - 1])], 1).cumprod(1) as this;
+    return increasing ? powers : powers.flip(1);
+  }
+}
