@@ -50,7 +50,7 @@ export const Tensor: TensorConstructor = TensorClass;
 /** What {@linkcode Tensor} makes. */
 export type Tensor = TensorClass;
 export { Device, init } from "./src/device/api.ts";
-export type { Checked, DeviceKind, DeviceName, KnownDevice } from "./src/device/device.ts";
+export type { Checked, DeviceKind, DeviceName, KnownDevice, Named } from "./src/device/device.ts";
 export {
   type DType,
   type DTypeKind,

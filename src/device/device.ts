@@ -170,8 +170,10 @@ export type KnownDevice =
 export type DeviceName<N extends string = string> = KnownDevice | MadeText<N>;
 
 /** The names in options: of a dtype and a device, where `N` is their type. */
-interface Named<N extends string> {
+export interface Named<N extends string> {
+  /** A DType or its name. */
   readonly dtype?: DTypeLike<N>;
+  /** The name of a device. */
   readonly device?: DeviceName<N>;
 }
 /**
