@@ -16,6 +16,7 @@ import {
   type PlanPart,
   type PlanScalar,
 } from "./export_plan.ts";
+import { localName } from "./export_names.ts";
 import { partFunction, poolHeader, poolSource, sharedCall, shareHeader } from "./c_threads.ts";
 import {
   callerType,
@@ -189,14 +190,19 @@ export class CText {
     return [...lines, ...CLOSED].join("\n");
   }
 
+  /** What a variable of a run is called, beside what that is given. */
+  protected own(wanted: string): string {
+    const { plan } = this, given = [...arraysOf(plan, "input"), ...arraysOf(plan, "output")];
+    return localName(wanted, [...plan.variables, ...given.map(([, a]) => a)].map(({ name }) => name));
+  }
   /** The address of a part. */
   private address({ array, offset }: PlanPart): string {
     const a = this.plan.arrays[array];
     switch (a.space) {
       case "weight":
-        return `w + ${a.offset + offset}`;
+        return `${this.own("w")} + ${a.offset + offset}`;
       case "arena":
-        return `t + ${this.arena.places.get(array)!.offset + offset}`;
+        return `${this.own("t")} + ${this.arena.places.get(array)!.offset + offset}`;
       default: {
         const base = a.space === "state" ? `context->${a.name}` : a.name, { itemsize } = a.dtype;
         if (offset === 0) return base;
@@ -236,7 +242,7 @@ export class CText {
       const type = callerType(v.dtype);
       return [type, this.scalar(scalars.get(f.scalars[i])!, type)] as const;
     });
-    const scratch = f.scratch > 0 ? [`(t + ${this.scratch})`] : [];
+    const scratch = f.scratch > 0 ? [`(${this.own("t")} + ${this.scratch})`] : [];
     if (f.part !== undefined) return sharedCall(f, f.part, args, numbers, scratch);
     return [`${f.name}(${[...args, ...numbers.map(([, text]) => text), ...scratch].join(", ")});`];
   }
@@ -249,8 +255,10 @@ export class CText {
       return [`memcpy(${this.address(s.to)}, ${this.address(s.from)}, ${s.nbytes});`];
     });
     const all = body.join("\n");
-    if (/[( ]w \+ /.test(all)) lines.push("const unsigned char *const w = context->weights;");
-    if (/[( ]t \+ /.test(all)) lines.push("unsigned char *const t = context->arena.bytes;");
+    const [w, t] = ["w", "t"].map((name) => this.own(name)),
+      uses = (name: string) => new RegExp(`[( ]${name} \\+ `).test(all);
+    if (uses(w)) lines.push(`const unsigned char *const ${w} = context->weights;`);
+    if (uses(t)) lines.push(`unsigned char *const ${t} = context->arena.bytes;`);
     if (checks.length > 0) lines.push(`if (${checks.join(" || ")}) return 1;`);
     lines.push(...body);
     if (plan.draws > 0) lines.push(`context->counter += ${plan.draws}u;`);

@@ -22,7 +22,7 @@ import {
   SCALAR_CAPS,
 } from "../renderer/renderer.ts";
 import { argOf, AxisKind } from "../uop/core/args.ts";
-import { FUNCTION_OPS, Ops } from "../uop/core/ops.ts";
+import { FUNCTION_OPS, opName, Ops } from "../uop/core/ops.ts";
 import type { UOp } from "../uop/core/uop.ts";
 import { Names } from "./export_names.ts";
 import type { ExportPlan, PlanStep } from "./export_plan.ts";
@@ -161,12 +161,15 @@ function languageOf(form: CForm, parameters: readonly string[], scratch: number,
 /** What functions of a source may not be called, and their parameters neither. */
 const WORDS = new Set(["do", "if", "int", "for", "x", "y", "sum", "scratch", "begin", "end"]);
 
+/** Functions of math.h that kernels call. */
+const MATH = FUNCTION_OPS.map((op) => opName[op].toLowerCase()).flatMap((name) => [name, `${name}f`]);
+
 /** What the arrays of a kernel are called in it: as the arrays of its only step are, else a, b, c ... */
 function parameterNamesOf(plan: ExportPlan, kernel: number, slots: readonly number[]): string[] {
   const steps = plan.steps.filter((s): s is PlanStep & { kind: "kernel" } =>
     s.kind === "kernel" && s.kernel === kernel
   );
-  const names = new Names("p", ["scratch", "begin", "end"]);
+  const names = new Names("p", ["scratch", "begin", "end", ...MATH]);
   return slots.map((slot) => {
     const arrays = new Set(steps.map((s) => s.parts[slot].array));
     const [only] = arrays;
@@ -193,7 +196,9 @@ function functionName(plan: ExportPlan, kernel: number, program: LinearProgram):
 
 /** The functions of all kernels of a plan. */
 export function writeCKernels(plan: ExportPlan, form: CForm): CKernels {
-  const renderer = cRenderer(form), declarations = new Map<string, string>(), taken = new Names("k");
+  const renderer = cRenderer(form), declarations = new Map<string, string>();
+  // what a run is given hides functions of the same name
+  const taken = new Names("k", [...plan.arrays, ...plan.variables].map(({ name }) => name));
   const functions = plan.kernels.map(({ ast, line }, kernel): CFunction => {
     const program = context(form.style === "plain" ? { NOOPT: 1 } : {}, () => toProgram(ast, renderer));
     const params = program.params.filter((p) => p !== undefined), slots = params.map((p) => p.slot);

@@ -102,7 +102,9 @@ class CudaText extends CText {
       "/* Arrays of the host; it returns when they are filled. */",
       ...this.each((e) => `int ${this.runName(e)}(${this.pointers(true).join(", ")});`),
       "/* Arrays of the device, at multiples of 16 bytes, and a cudaStream_t; it returns at once. */",
-      ...this.each((e) => `int ${this.launchName(e)}(${[...this.pointers(false), "void *stream"].join(", ")});`),
+      ...this.each((e) =>
+        `int ${this.launchName(e)}(${[...this.pointers(false), `void *${this.own("stream")}`].join(", ")});`
+      ),
       ...CLOSED,
     ].join("\n");
   }
@@ -110,7 +112,7 @@ class CudaText extends CText {
   private place({ array, offset }: PlanPart): string {
     const { space, name } = this.plan.arrays[array];
     const at = (this.at.get(array) ?? this.inRun.get(this.plan)!.get(array)!) + offset;
-    if (space !== "input" && space !== "output") return `(m + ${at})`;
+    if (space !== "input" && space !== "output") return `(${this.own("m")} + ${at})`;
     return offset === 0 ? `((unsigned char *)${name})` : `((unsigned char *)${name} + ${offset})`;
   }
 
@@ -118,9 +120,9 @@ class CudaText extends CText {
   private steps(symbols: readonly string[]): string[] {
     return this.plan.steps.map((s) => {
       if (s.kind === "copy") {
-        return `cudaMemcpyAsync(${this.place(s.to)}, ${
-          this.place(s.from)
-        }, ${s.nbytes}, cudaMemcpyDeviceToDevice, on);`;
+        return `cudaMemcpyAsync(${this.place(s.to)}, ${this.place(s.from)}, ${s.nbytes}, cudaMemcpyDeviceToDevice, ${
+          this.own("on")
+        });`;
       }
       const program = this.programs[s.kernel], { grid } = program;
       const args = Array.from(program.params, (p, slot) => {
@@ -143,9 +145,9 @@ class CudaText extends CText {
       };
       const groups = (grid?.groups ?? []).map((g) => gridExpression(this.action, g, s.scalars, forms));
       const size = grid?.size ?? [1, 1, 1], shared = sharedBytesOf(program);
-      const launch = `${symbols[s.kernel]}<<<dim3(${groups.join(", ") || "1"}), dim3(${
-        size.join(", ")
-      }), ${shared}, on>>>`;
+      const launch = `${symbols[s.kernel]}<<<dim3(${groups.join(", ") || "1"}), dim3(${size.join(", ")}), ${shared}, ${
+        this.own("on")
+      }>>>`;
       return `${launch}(${args.join(", ")});`;
     });
   }
@@ -208,14 +210,15 @@ class CudaText extends CText {
   private functions(e: PlanEntry, symbols: readonly string[]): string[] {
     const { plan } = e, inputs = arraysOf(plan, "input"), outputs = arraysOf(plan, "output");
     const bytes = (a: PlanArray): number => a.size * a.dtype.itemsize;
-    const device = (n: number, a: PlanArray): string => `(${callerType(a.dtype)} *)(m + ${this.at.get(n)})`;
+    const [m, on, stream, error] = ["m", "on", "stream", "error"].map((name) => this.own(name));
+    const device = (n: number, a: PlanArray): string => `(${callerType(a.dtype)} *)(${m} + ${this.at.get(n)})`;
     const given = [...plan.variables.map((v) => v.name), ...[...inputs, ...outputs].map(([n, a]) => device(n, a))];
     const checks = plan.variables.map((v) => `${v.name} < ${v.min} || ${v.name} > ${v.max}`);
     return [
-      `extern "C" int ${this.launchName(e)}(${[...this.pointers(false), "void *stream"].join(", ")}) {`,
-      "  cudaStream_t on = (cudaStream_t)stream;",
-      "  unsigned char *const m = context->memory;",
-      "  (void)m;",
+      `extern "C" int ${this.launchName(e)}(${[...this.pointers(false), `void *${stream}`].join(", ")}) {`,
+      `  cudaStream_t ${on} = (cudaStream_t)${stream};`,
+      `  unsigned char *const ${m} = context->memory;`,
+      `  (void)${m};`,
       ...(checks.length > 0 ? [`  if (${checks.join(" || ")}) return cudaErrorInvalidValue;`] : []),
       ...this.steps(symbols).map((l) => `  ${l}`),
       ...(plan.draws > 0 ? [`  context->counter += ${plan.draws}u;`] : []),
@@ -223,16 +226,20 @@ class CudaText extends CText {
       "}",
       "",
       `extern "C" int ${this.runName(e)}(${this.pointers(true).join(", ")}) {`,
-      "  unsigned char *const m = context->memory;",
-      "  int error = 0;",
+      `  unsigned char *const ${m} = context->memory;`,
+      `  int ${error} = 0;`,
       ...inputs.map(([n, a]) =>
-        `  if (error == 0) error = cudaMemcpy(m + ${this.at.get(n)}, ${a.name}, ${bytes(a)}, cudaMemcpyHostToDevice);`
+        `  if (${error} == 0) ${error} = cudaMemcpy(${m} + ${this.at.get(n)}, ${a.name}, ${
+          bytes(a)
+        }, cudaMemcpyHostToDevice);`
       ),
-      `  if (error == 0) error = ${this.launchName(e)}(${["context", ...given, "nullptr"].join(", ")});`,
+      `  if (${error} == 0) ${error} = ${this.launchName(e)}(${["context", ...given, "nullptr"].join(", ")});`,
       ...[...inputs.filter(([, a]) => a.isWritten), ...outputs].map(([n, a]) =>
-        `  if (error == 0) error = cudaMemcpy(${a.name}, m + ${this.at.get(n)}, ${bytes(a)}, cudaMemcpyDeviceToHost);`
+        `  if (${error} == 0) ${error} = cudaMemcpy(${a.name}, ${m} + ${this.at.get(n)}, ${
+          bytes(a)
+        }, cudaMemcpyDeviceToHost);`
       ),
-      "  return error;",
+      `  return ${error};`,
       "}",
       "",
     ];

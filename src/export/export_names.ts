@@ -15,8 +15,11 @@ const RESERVED = new Set(
     "mutable namespace new not null operator or private protected public register restrict return short signed " +
     "sizeof static struct super switch template this throw true try typedef typename typeof union unsigned using var " +
     "virtual void volatile while with xor yield NULL context memory init run reset test arena index " +
-    "bytes seed weights exp log sin sqrt trunc abs max min floor pow").split(" "),
+    "bytes seed weights exp log sin sqrt trunc abs max min floor pow memcpy nullptr dim3 INLINE NAN INFINITY errno " +
+    "linux unix").split(" "),
 );
+/** Functions and types of a runtime that a source uses, and its vectors. */
+const OF_RUNTIMES = /^(?:[fiu]\d+x\d+|cuda[A-Z].*|(?:Big)?(?:Int|Uint|Float)\d+Array|RangeError|BigInt|Number|Object)$/;
 
 /** Gives names, each only once. */
 export class Names {
@@ -31,12 +34,26 @@ export class Names {
   take(wanted: string): string {
     let base = wanted.replace(/[^A-Za-z0-9]+/g, "_").replace(/^_+|_+$/g, "");
     if (base === "" || !/^[A-Za-z]/.test(base)) base = this.prefix + base;
-    if (RESERVED.has(base)) base += "_";
+    if (RESERVED.has(base) || OF_RUNTIMES.test(base)) base += "_";
     let name = base;
     for (let i = 2; this.taken.has(name); i++) name = `${base}_${i}`;
     this.taken.add(name);
     return name;
   }
+}
+
+/** A name for a variable of a writer's own: `wanted`, or, where `taken`, what no argument is ever called. */
+export function localName(wanted: string, taken: Iterable<string>): string {
+  for (const name of taken) if (name === wanted) return `${wanted}_`;
+  return wanted;
+}
+
+/** What functions of loaders and pages use of what is around them. */
+const OF_LOADERS = new Set(["m", "e", "c", "k", "lo", "out", "taken", "write", "queue", "counter"]);
+
+/** A parameter of a function of a loader. */
+export function loaderParameter(name: string): string {
+  return OF_LOADERS.has(name) ? `${name}_` : name;
 }
 
 /** Names of the parameters of a function, where they are plain identifiers. */

@@ -208,8 +208,18 @@ class Planner {
     this.given = new Names();
     this.steps.length = 0;
     this.variables.clear();
+    this.variableNames.clear();
+    for (const { name } of call.variables) this.variableName(name);
   }
   private given = new Names();
+  private readonly variableNames = new Map<string, string>();
+
+  /** What a variable is called in the export: no array that this call is given or gives has that name. */
+  variableName(name: string): string {
+    let known = this.variableNames.get(name);
+    if (known === undefined) this.variableNames.set(name, known = this.given.take(name));
+    return known;
+  }
 
   private add(wanted: string, space: Space, like: { readonly dtype: DType; readonly size: number }, more: {
     readonly shape?: readonly number[];
@@ -375,7 +385,7 @@ class Planner {
         scalar = { kind: "counter", offset };
       } else if (random === 1) scalar = { kind: "counterHigh" };
       else if (random > 1) scalar = { kind: "seed", word: random === 2 ? 0 : 1 };
-      else scalar = { kind: "variable", name: word.slice(0, -ARGUMENT.length) };
+      else scalar = { kind: "variable", name: this.variableName(word.slice(0, -ARGUMENT.length)) };
       const short = own.take(scalar.kind === "variable" ? scalar.name : scalar.kind);
       renamed.set(inKernel[position], short);
       scalars.set(short, scalar);
@@ -444,7 +454,10 @@ export async function planExports(
       return new Map(numbers.map((n, i) => [n, list[i]]));
     };
     const variables = new Map(planner.variables);
-    for (const v of call.variables) if (!variables.has(v.name)) variables.set(v.name, v);
+    for (const v of call.variables) {
+      const name = planner.variableName(v.name);
+      if (!variables.has(name)) variables.set(name, { ...v, name });
+    }
     made.push({
       entry,
       own: new Set([...inputs, ...outputs]),
@@ -456,7 +469,7 @@ export async function planExports(
           inputs: fill(call.test.inputs, inputs),
           outputs: fill(call.test.outputs, outputs),
           counts: new Map(outputs.map((n, i) => [n, call.test.counts[i]])),
-          variables: call.test.variables,
+          variables: new Map([...call.test.variables].map(([name, value]) => [planner.variableName(name), value])),
           counter: call.test.counter,
           seed: call.test.seed,
         },

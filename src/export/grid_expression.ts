@@ -13,6 +13,8 @@ import type { PlanScalar } from "./export_plan.ts";
 export interface GridForms {
   floorDiv(a: string, b: string): string;
   max(a: string, b: string): string;
+  /** A size that is an argument; as it is called, unless given. */
+  variable?(name: string): string;
 }
 
 /** A size of a grid as text. @throws {ExportError} for what is not there in sizes */
@@ -28,7 +30,7 @@ export function gridExpression(
       return String(u.value);
     case Ops.VARIABLE: {
       const s = scalars.get(argOf(u, Ops.VARIABLE).name);
-      if (s?.kind === "variable") return s.name;
+      if (s?.kind === "variable") return forms.variable?.(s.name) ?? s.name;
       break;
     }
     case Ops.CAST:

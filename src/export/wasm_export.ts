@@ -14,7 +14,7 @@ import { roundUp } from "../helpers/math.ts";
 import { argOf } from "../uop/core/args.ts";
 import { Ops } from "../uop/core/ops.ts";
 import type { ExportFiles } from "./c_export.ts";
-import { Names } from "./export_names.ts";
+import { loaderParameter, Names } from "./export_names.ts";
 import {
   arraysOf,
   entryName,
@@ -138,15 +138,16 @@ export function needsOf(entries: readonly PlanEntry[]): {
 /** The method of a loader that calls a function of the module. */
 function methodText(e: PlanEntry, shown: ReadonlyMap<number, string>): string[] {
   const { variables } = e.plan, inputs = arraysOf(e.plan, "input"), outputs = arraysOf(e.plan, "output");
-  const parameters = [...inputs.map(([, a]) => a.name), ...variables.map((v) => v.name)];
+  const sizes = variables.map((v) => loaderParameter(v.name));
+  const parameters = [...inputs.map(([, a]) => loaderParameter(a.name)), ...sizes];
   const views = outputs.map(([n, a]) => [a.name, `m.${shown.get(n)}`]);
   const result = views.length === 1 ? views[0][1] : `{ ${views.map((v) => v.join(": ")).join(", ")} }`;
-  const call = `e.${entryName(e)}(${variables.map((v) => v.name).join(", ")})`;
+  const call = `e.${entryName(e)}(${sizes.join(", ")})`;
   return [
     `    ${entryName(e)}(${parameters.join(", ")}) {`,
     ...inputs.map(([n, { name }]) => {
-      const view = `m.${shown.get(n)}`;
-      return `      if (${name} && ${name} !== ${view}) ${view}.set(taken("${name}", ${view}.length, ${name}));`;
+      const view = `m.${shown.get(n)}`, x = loaderParameter(name);
+      return `      if (${x} && ${x} !== ${view}) ${view}.set(taken("${name}", ${view}.length, ${x}));`;
     }),
     ...(variables.length > 0
       ? [

@@ -27,6 +27,7 @@ import {
   type PlanPart,
   type PlanScalar,
 } from "./export_plan.ts";
+import { loaderParameter } from "./export_names.ts";
 import { gridExpression } from "./grid_expression.ts";
 import { argumentsText, jsArray, needsOf, resultsText, takenText, writeWasm } from "./wasm_export.ts";
 
@@ -40,6 +41,7 @@ export const webRenderer: CStyleRenderer = new CStyleRenderer(WGSL_LANGUAGE, web
 /** What JavaScript writes for sizes of a grid. */
 const FORMS = {
   floorDiv: (a: string, b: string): string => `Math.floor(${a} / ${b})`,
+  variable: loaderParameter,
   max: (a: string, b: string): string => `Math.max(${a}, ${b})`,
 };
 
@@ -167,7 +169,7 @@ class Steps {
 function wordsOf(s: PlanScalar): [low: string, high: string] {
   switch (s.kind) {
     case "variable":
-      return [s.name, `${s.name} >> 31`];
+      return [loaderParameter(s.name), `${loaderParameter(s.name)} >> 31`];
     case "counter":
       return [`lo(counter + ${s.offset}n)`, `lo(counter + ${s.offset}n >> 32n)`];
     case "counterHigh":
@@ -181,15 +183,17 @@ function wordsOf(s: PlanScalar): [low: string, high: string] {
 function functionText(action: string, e: PlanEntry, shaders: Shaders): string {
   const { plan } = e, { variables, draws } = plan, slot = (n: number): number => shaders.memory.of(plan, n);
   const inputs = arraysOf(plan, "input"), outputs = arraysOf(plan, "output"), name = entryName(e);
-  const parameters = [...inputs.map(([, a]) => a.name), ...variables.map((v) => v.name)];
+  const parameters = [...inputs.map(([, a]) => a), ...variables].map((x) => loaderParameter(x.name));
   const results = outputs.map(([n, a]) => `${a.name}: [${slot(n)}, ${jsArray(a.dtype)}, ${a.size}]`);
   const lines = [
-    ...variables.map(({ name, min, max }) =>
-      `if (!(${name} >= ${min} && ${name} <= ${max})) throw new RangeError("${name} is from ${min} to ${max}");`
-    ),
-    ...inputs.map(([n, a]) =>
-      `if (${a.name}) write(${slot(n)}, ${jsArray(a.dtype)}.from(taken("${a.name}", ${a.size}, ${a.name})));`
-    ),
+    ...variables.map(({ name, min, max }) => {
+      const x = loaderParameter(name);
+      return `if (!(${x} >= ${min} && ${x} <= ${max})) throw new RangeError("${name} is from ${min} to ${max}");`;
+    }),
+    ...inputs.map(([n, a]) => {
+      const x = loaderParameter(a.name);
+      return `if (${x}) write(${slot(n)}, ${jsArray(a.dtype)}.from(taken("${a.name}", ${a.size}, ${x})));`;
+    }),
     `const out = await queue("${name}", { ${results.join(", ")} }, (c, k) => {`,
     ...new Steps(action, plan, shaders).lines.map((l) => `  ${l}`),
     ...(draws > 0 ? [`  counter += ${draws}n;`] : []),
