@@ -51,7 +51,7 @@ function tell(what: string, isRight: boolean, detail: string): void {
 }
 
 /** The samples of a WAV file of 16-bit integers, from -1 to 1. */
-function samplesOf(wav: Uint8Array<ArrayBuffer>): Float32Array<ArrayBuffer> {
+export function samplesOf(wav: Uint8Array<ArrayBuffer>): Float32Array<ArrayBuffer> {
   const view = new DataView(wav.buffer), name = (at: number) => String.fromCharCode(...wav.subarray(at, at + 4));
   let at = 12;
   while (name(at) !== "data") at += 8 + view.getUint32(at + 4, true);
