@@ -287,6 +287,29 @@ Deno.test("onnx: wrong calls are told by name", async () => {
     initializers: [{ name: "s", dims: [1], values: [5], type: I }],
   });
   assert.throws(() => failing.call([1, 2]), /Reshape "shaper": \[2\] does not become \[5\]/);
+  // as PyTorch 2.13 writes the pads of fold: axis by axis
+  const folded = await load({
+    nodes: [[
+      "Col2Im",
+      ["x", "size", "block"],
+      ["y"],
+      { pads: { ints: [1, 1, 0, 0] }, strides: { ints: [2, 1] } },
+      "fold",
+    ]],
+    inputs: { x: [F, [1, 6, 12]] },
+    outputs: { y: [F, [1, 1, 4, 6]] },
+    initializers: [{ name: "size", dims: [2], values: [4, 6], type: I }, {
+      name: "block",
+      dims: [2],
+      values: [2, 3],
+      type: I,
+    }],
+    opset: 18,
+  });
+  assert.throws(
+    () => folded.call(Tensor.ones([1, 6, 12], { device })),
+    /Col2Im "fold": its input has 12 blocks, and \[4, 6\] with pads \[1, 1, 0, 0\] has 2 by 5/,
+  );
 });
 
 Deno.test("onnx: what has no elements yet fits free axes of any size", async () => {

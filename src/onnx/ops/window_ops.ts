@@ -147,6 +147,14 @@ function col2im(c: Call): Result {
     pads = c.ints("pads", [...ones, ...ones].map(() => 0));
   const full = sizes.map((s, i) => s + pads[i] + pads[i + n]), each = prod(kernel), channels = x.shape[1] / each;
   const counts = full.map((s, i) => Math.floor((s - (kernel[i] - 1) * dilations[i] - 1) / strides[i]) + 1);
+  if (x.shape[2] !== prod(counts)) {
+    const padded = `[${sizes.join(", ")}] with pads [${pads.join(", ")}]`;
+    throw c.fail(
+      `its input has ${x.shape[2]} blocks, and ${padded} has ${
+        counts.join(" by ")
+      } (pads begin all axes, then end them)`,
+    );
+  }
   const columns = x.reshape([x.shape[0], channels, ...kernel, ...counts]);
   let out: Tensor | undefined;
   for (let k = 0; k < each; k++) {
