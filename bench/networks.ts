@@ -150,7 +150,7 @@ const NETWORKS: Readonly<Record<string, (g: Given) => Promise<Network>>> = {
     return {
       ours: async () => {
         const ids = await transcribe(encode, decoder, audio, 40);
-        if (ids.length !== 27) throw new Error(`it said ${ids.length} tokens`);
+        if (ids.length !== 28) throw new Error(`it said ${ids.length} tokens`);
       },
       theirs: async (ort) => {
         const first = await session(ort, heard), second = await session(ort, spoken);
@@ -176,7 +176,7 @@ const NETWORKS: Readonly<Record<string, (g: Given) => Promise<Network>>> = {
             for (let i = 1; i < logits.length; i++) if (logits[i] > logits[best]) best = i;
             ids.push(best);
           }
-          if (ids.length !== 27) throw new Error(`onnxruntime said ${ids.length} tokens`);
+          if (ids.length !== 28) throw new Error(`onnxruntime said ${ids.length} tokens`);
         };
       },
     };

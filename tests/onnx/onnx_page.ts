@@ -70,6 +70,8 @@ quantized to 8 bits) gives the 27 tokens of its speech that onnxruntime gives, i
 threads, 11 s of speech: 390 ms to 1,030, 4 ms a token), and PP-OCRv4 finds and reads a line of
 text, within 2e-5 of onnxruntime.
 
+\`bench/networks.ts\` runs six such networks beside onnxruntime, in turns, and says what loading one and its first run take.
+
 ## Models out
 
 \`onnx.save\` writes a function of tensors as a model of version 21 of the operators; \`onnx.toBytes\` gives its bytes.
@@ -121,8 +123,12 @@ const { scores } = lite.call(Tensor.zeros([1, 96, 96, 3])); // both are models a
   gradients go with them. 128 operators of TensorFlow and 101 of TensorFlow Lite are known, \`IF\` among the latter; loops,
   recurrent cells and sparse tensors are refused by name. Whole numbers of 64 bits are int32 in graph models, as in
   TensorFlow.js; their weights of few bits are made floats once.
-- Quantized tensors of TensorFlow Lite are computed as the floats that they stand for, and rounded where the file rounds
-  them: results are those of whole numbers but where a half may be rounded either way.
+- Tensors of 8 bits of TensorFlow Lite are computed in whole numbers, to the bit as its reference kernels do it: sums of
+  products in 32 bits, multipliers and shifts, each rounded. So are convolutions, also by channels, layers, sums,
+  products, pools and what moves bytes; functions of one byte are tables. Such a network is exported to C without a
+  float. Means over axes may be one step apart. What is left (softmax, normalizations, transposed convolutions, parts of
+  unlike scales put together, 16 bits) is computed as the floats that the bytes stand for, and rounded where the file
+  rounds them.
 
 \`tests/tfjs/against_tfjs.ts\` runs 118 small graphs in TensorFlow.js 4.22, which all agree;
 \`tests/onnx/real_networks.ts --only tensorflow\` compares Universal Sentence Encoder lite (7 million parameters, 3e-7
