@@ -17,12 +17,13 @@ import {
   log1pNode,
   logNode,
   lt,
+  over,
   poly,
   scale,
   shift,
   signOf,
 } from "../nodes/numeric.ts";
-import { erfcValue, log1pValue, over, select } from "../nodes/special_nodes.ts";
+import { erfcValue, log1pValue, select } from "../nodes/special_nodes.ts";
 import { erfinvFar, erfinvNear, erfinvNode } from "./higher_nodes.ts";
 
 // ---- the error function times e^(x^2)
