@@ -492,8 +492,10 @@ export class CText {
 
   makefile(): string {
     const { name } = this.plan, bin = this.usesWeights ? ` ${name}.bin` : "";
+    const { style, vector } = this.form, wide = style === "fast" && vector >= 64;
     return [
-      "# example: runs the recorded call. CFLAGS are yours: -O3 -march=native for this machine alone.",
+      "# example: runs the recorded call. CFLAGS are yours: -O3 -march=native for this machine alone" +
+      `${wide ? ", on x86 with -mprefer-vector-width=512" : ""}.`,
       "CC ?= cc",
       "CFLAGS ?= -O2",
       "",

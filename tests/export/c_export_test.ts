@@ -62,6 +62,14 @@ for (const [form, options] of Object.entries(FORMS)) {
   });
 }
 
+Deno.test("export to C: the Makefile says which flags vectors of 64 bytes want", async () => {
+  const { f, args, weights } = examples().digits;
+  for (const [vector, says] of [[16, false], [64, true]] as const) {
+    const made = await exportModel(f, args, { style: "fast", vector, weights, name: "digits" });
+    assertEquals(made.text("Makefile").split("\n")[0].includes("-mprefer-vector-width=512"), says);
+  }
+});
+
 Deno.test("export to C: a header says what goes in and out", async () => {
   const { f, args, weights } = examples().digits;
   const made = await exportModel(f, args, { style: "plain", weights, name: "digits" });
