@@ -103,14 +103,15 @@ class Clock {
   trafficBytes = 0;
   collectives = 0;
   private kernels = 0;
-  private network = 0;
+  /** When the links along axes are free: those of other axes are others. */
+  private readonly links = new Map<string, number>();
   /** When what lies in memory is there, and when it has been read: by block, the ranges that are not over. */
   private readonly busy = new Map<Buffer, { readonly from: number; readonly to: number; readonly untilMs: number }[]>();
 
   constructor(private readonly options: SimulateOptions) {}
 
   get overlappedMs(): number {
-    return Math.max(this.kernels, this.network);
+    return Math.max(this.kernels, ...this.links.values());
   }
 
   /** Takes the next step. */
@@ -133,8 +134,9 @@ class Clock {
       if (sent > 0) this.collectives++;
       this.collectiveMs += ms;
       // it begins when kernels have come here, which wrote what it reads
-      this.network = Math.max(this.network, this.kernels, this.readyMs(all)) + ms;
-      this.note(all, this.network);
+      const link = axes.join(), endMs = Math.max(this.links.get(link) ?? 0, this.kernels, this.readyMs(all)) + ms;
+      this.links.set(link, endMs);
+      this.note(all, endMs);
     }
   }
 
