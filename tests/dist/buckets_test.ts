@@ -129,6 +129,22 @@ Deno.test("buckets: gradients wait while the way back needs collectives of its o
   assert.equal(text(bringTogether(nodes, infos(11))), "0 *1 5 2 *3 7 *6 *8 9 10 4");
 });
 
+Deno.test("buckets: gradients are computed as soon as they can be, so that they go beside the rest of the way back", () => {
+  // way back: 0 1 2; gradients: 3 from 0, *4; 5 from 1, *6; updates 7, 8
+  const nodes = [
+    node([0], []),
+    node([1], [0]),
+    node([2], [1]),
+    node([3], [0]),
+    node([4], [3], "data"),
+    node([5], [1]),
+    node([6], [5], "model"),
+    node([7], [4]),
+    node([8], [6]),
+  ];
+  assert.equal(text(bringTogether(nodes, infos(9))), "0 3 *4 1 5 *6 2 7 8");
+});
+
 Deno.test("buckets: they end at their size, the first one early", () => {
   // six gradients of 400 kB: three are more than a megabyte
   const nodes: Node[] = [];

@@ -106,7 +106,8 @@ function isReduction(step: TemplateItem | undefined): boolean {
 }
 
 /**
- * `order` with each collective where what it reads is there: reductions, with those of their bucket, at once; others, which
+ * `order` with each collective where what it reads is there: reductions, with those of their bucket, at once, and what is
+ * computed for them alone as soon as it can be, but for what other ranks wait for; others, which
  * make more of what they are given, no earlier than what first reads those before, so that there is no more at a time than
  * two steps read.
  */
@@ -116,7 +117,9 @@ function startEarly(
   nodes: readonly Node[],
   keys: readonly (string | undefined)[],
 ): readonly number[] {
-  const out: number[] = [], readers = firstReaders(order, before, nodes);
+  const out: number[] = [], readers = firstReaders(order, before, nodes), feeds = feedingOnly(before, nodes);
+  const isMove = (i: number): boolean => nodes[i].step?.kind === "collective";
+  const leads = leadingOn(before, nodes.map((_, i) => isMove(i) ? "" : undefined));
   /** What reads the collectives that were placed last, and those before them. */
   let reader: number | undefined, readerBefore: number | undefined;
   for (let i = 0; i < order.length;) {
@@ -132,10 +135,22 @@ function startEarly(
         least = at < 0 ? place : at;
       }
       while (place > least && !group.some((g) => before[g].has(out[place - 1]))) place--;
+    } else if (feeds[group[0]] === 1) {
+      const own = before[group[0]], isUrgent = (j: number): boolean => isMove(j) && leads[j] === 1;
+      while (own.size > 0 && place > 0 && !own.has(out[place - 1]) && !isUrgent(out[place - 1])) place--;
     }
     out.splice(place, 0, ...group);
   }
   return out;
+}
+
+/** Nodes whose results reductions alone read. */
+function feedingOnly(before: readonly ReadonlySet<number>[], nodes: readonly Node[]): Uint8Array {
+  const feeds = new Uint8Array(nodes.length), others = new Uint8Array(nodes.length);
+  before.forEach((list, i) => {
+    for (const j of list) (isReduction(nodes[i].step) ? feeds : others)[j] = 1;
+  });
+  return feeds.map((f, i) => nodes[i].step === undefined && others[i] === 0 ? f : 0);
 }
 
 /** By collective, the first of `order` that waits for it. */
