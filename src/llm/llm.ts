@@ -4,7 +4,13 @@
  * @module
  */
 import "../../mod.ts"; // it registers the devices
-export { BLOCK_FORMATS, type BlockFormat, dequantize, type FormatName } from "./files/block_formats.ts";
+export {
+  BLOCK_FORMATS,
+  type BlockFormat,
+  type ByteGroups,
+  dequantize,
+  type FormatName,
+} from "./files/block_formats.ts";
 export {
   type Gguf,
   type GgufEntry,
