@@ -177,13 +177,17 @@ export const pmFold: PatternMatcher = new PatternMatcher("fold tensors", [
   rule(UPat.op([Ops.DETACH, Ops.CONTIGUOUS_BACKWARD], { src: [x] }), ({ x }) => x), // only autograd sees them
   rule(UPat.op(Ops.CHECKPOINT).named("u"), ({ u }) => u.src[0]), // and this one
   rule(UPat.op(MOVES).named("u"), ({ u }) => mergeMovement(u)),
-  rule(UPat.op([Ops.SHRINK, Ops.WINDOW]).named("u"), ({ u }) => shrinkCopy(u)),
-  rule(UPat.op([Ops.PERMUTE, Ops.SHRINK, Ops.FLIP, Ops.PAD, Ops.WINDOW]).named("u"), ({ u }) => uniformMovement(u)),
-  rule(UPat.op(Ops.CONTIGUOUS).named("u"), ({ u }) => dropContiguous(u)),
-  rule(UPat.op(Ops.REDUCE).named("u"), ({ u }) => foldReduce(u)),
-  rule(UPat.op(Ops.REDUCE).named("u"), ({ u }) => hoistFactors(u)),
-  rule(UPat.op(Ops.REDUCE).named("u"), ({ u }) => reduceOnce(u)),
-  rule(UPat.op(ALU).named("u"), ({ u }) => keepExtents(u, foldAlu(u))),
+  rule(UPat.op([Ops.SHRINK, Ops.WINDOW]).named("u"), ({ u }) => shrinkCopy(u), "a part of a copy"),
+  rule(
+    UPat.op([Ops.PERMUTE, Ops.SHRINK, Ops.FLIP, Ops.PAD, Ops.WINDOW]).named("u"),
+    ({ u }) => uniformMovement(u),
+    "one number moved",
+  ),
+  rule(UPat.op(Ops.CONTIGUOUS).named("u"), ({ u }) => dropContiguous(u), "contiguous already"),
+  rule(UPat.op(Ops.REDUCE).named("u"), ({ u }) => foldReduce(u), "fold reduce"),
+  rule(UPat.op(Ops.REDUCE).named("u"), ({ u }) => hoistFactors(u), "hoist factors"),
+  rule(UPat.op(Ops.REDUCE).named("u"), ({ u }) => reduceOnce(u), "reduce once"),
+  rule(UPat.op(ALU).named("u"), ({ u }) => keepExtents(u, foldAlu(u)), "fold arithmetic"),
 ]);
 
 /** Folds everything below `roots`. Returns what each node of `order`, which has all of them, became. */
