@@ -18,7 +18,9 @@ export async function loadData(page: PageWindow, name: string): Promise<VizData 
   let bytes: Uint8Array<ArrayBuffer>;
   if (held !== "") bytes = Uint8Array.from(atob(held), (c) => c.charCodeAt(0));
   else {
-    const answer = await fetch(name);
+    const answer = await fetch(name).catch(() => {
+      throw new Error("the program that served it has ended; VIZ=page.html keeps a page in a file");
+    });
     if (answer.status === 204) return undefined;
     if (!answer.ok) throw new Error(`the program has ended, or does not answer (${answer.status})`);
     bytes = new Uint8Array(await answer.arrayBuffer());
