@@ -91,7 +91,7 @@ export {
   Threshold,
   Unflatten,
   Upsample,
-} from "./layers/functions.ts";
+} from "./layers/method_layers.ts";
 export { Flatten, Identity, PReLU, Sequential } from "./layers/sequential.ts";
 export { Bilinear, Linear, type LinearOptions } from "./layers/linear.ts";
 export {

@@ -8,7 +8,7 @@ import { checkInteger, checkNumber, checkOptions, describe } from "../../helpers
 import { hasState } from "../../helpers/stateful.ts";
 import { checkTensor } from "../../tensor/handle/base.ts";
 import { Tensor } from "../../tensor/tensor.ts";
-import type { Layer } from "./functions.ts";
+import type { Layer } from "./method_layers.ts";
 
 /**
  * Layers, or functions of a tensor, each of which is called with what the one before gives. Their weights are named by their

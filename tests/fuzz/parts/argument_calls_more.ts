@@ -6,7 +6,7 @@
 import * as dinograd from "../../../mod.ts";
 import { Device, nn, state, Tensor, Variable } from "../../../mod.ts";
 import { Mesh } from "../../../src/dist/dist.ts";
-import * as layersOfFunctions from "../../../src/nn/layers/functions.ts";
+import * as layersOfFunctions from "../../../src/nn/layers/method_layers.ts";
 import { MeshShape } from "../../../src/uop/core/sharding.ts";
 import { type Call, f32, free, made, type MakeCall, of } from "./argument_makers.ts";
 import { KERNEL_FUNCTIONS } from "./argument_calls_kernel.ts";
