@@ -7,7 +7,8 @@
  */
 import type { DType } from "../../dtype/dtype.ts";
 import { type Arg, argOf, AxesArg, PairsArg, ShapeArg, type Storage } from "../../uop/core/args.ts";
-import { reshape } from "../../uop/core/build_movement.ts";
+import { prod } from "../../helpers/math.ts";
+import { numelOf, reshape } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { type UOp, uop } from "../../uop/core/uop.ts";
@@ -302,7 +303,10 @@ class Weak<T extends Handle> implements Source<T> {
   }
   move(_node: UOp, parent: UOp, moved: Moved): UOp | undefined {
     const { steps, shape, ofMemory } = this.link ?? this.named[this.named.length - 1];
-    let x = reshape(ofMemory ? moved.to : bare(parent), shape);
+    const of = ofMemory ? moved.to : bare(parent);
+    // of another tensor than the link was made of
+    if (numelOf(of) !== prod(shape)) return undefined;
+    let x = reshape(of, shape);
     for (let i = steps.length - 1; i >= 0; i--) {
       const { op, dtype, rest, arg } = steps[i];
       x = uop(op, op === Ops.BITCAST || op === Ops.COMPLEX ? dtype : x.dtype, [x, ...rest], arg);
