@@ -443,6 +443,35 @@ Deno.test("inplace: a view of a view that had been read, and is then realized, s
   }
 });
 
+Deno.test("inplace: views of a copy that is no other node than what it copies are read, in whatever order", async () => {
+  const copies: readonly ((t: Tensor) => Tensor)[] = [
+    (t) => t.pad([[0, 0]]),
+    (t) => t.pad([[0, 0]]).pad([[0, 0]]),
+    (t) => t.flip(0).pad([[0, 0]]),
+    (t) => t.pad([[0, 0]]).expand([1]),
+  ];
+  const views: readonly ((t: Tensor) => Tensor)[] = [
+    (t) => t.reshape([1]).at([0, 1]),
+    (t) => t.shrink([[0, 1]]).flatten(),
+    (t) => t.at(0).reshape([1]),
+    (t) => t.flip(0),
+    (t) => t.detach(),
+    (t) => t.unsqueeze(0).at(0),
+  ];
+  for (const copy of copies) {
+    for (let first = 0; first < views.length; first++) {
+      const all = new Tensor([1, 8, 15, 22]).realize(), copied = copy(all.at([3, 4]));
+      const made = views.map((view) => view(copied));
+      for (let i = 0; i < made.length; i++) {
+        const k = (first + i) % made.length;
+        assertEquals(await made[k].tolist(), [22], `${copy} ${views[k]}, read as number ${i}`);
+      }
+      made[first].assign([5]);
+      assertEquals([await all.tolist(), await copied.tolist()], [[1, 8, 15, 22], [5]], `${copy} ${views[first]}`);
+    }
+  }
+});
+
 Deno.test("inplace: a write to a view without elements is none", async () => {
   const t = four();
   t.at([2, 2]).assign(5);

@@ -85,8 +85,8 @@ export interface Source<T extends Handle> {
   readonly over: UOp | undefined;
   /** What the view, as it was `node`, is when its tensor is `parent`, and what is below them has moved; undefined: unknown. */
   move(node: UOp, parent: UOp, moved: Moved): UOp | undefined;
-  /** This for a view that has been realized; `node` is the view as it was, `ofValue` whether all this is views of a value. */
-  weak(node: UOp, ofValue: boolean): Source<T> | undefined;
+  /** This for a view that has been realized; `node` is the view as it was, `isApart` whether the first tensor has other memory, or none. */
+  weak(node: UOp, isApart: boolean): Source<T> | undefined;
   /** Whether what a view was realized into is what it shows, where the newest version of its memory is `now`. */
   isNow(now: UOp): boolean;
 }
@@ -226,12 +226,12 @@ class Strong<T extends Handle> implements Source<T> {
     const { base, steps } = shown(node, over), x = isRead ? next.move(node, parent, moved) : parent;
     return base === over && x !== undefined ? showAs(steps, reshape(x, shapeOf(base))) : undefined;
   }
-  weak(node: UOp, ofValue: boolean): Source<T> | undefined {
+  weak(node: UOp, isApart: boolean): Source<T> | undefined {
     const { base, steps } = shown(node), { over, merged } = this, ofMemory = isMemory(base);
     const isNear = (over ?? merged) !== undefined && still(this.named, this.epochOf) !== undefined;
     const own = shown(isNear ? this.named.handle.uop : base).base;
     const { below } = this, isOwn = below !== undefined && !isFrom(base, below.from); // of a view that has been realized
-    if (isOwn || (isNear && (ofValue || !ofMemory || !isMemory(own) || !isSameMemory(base, own)))) {
+    if (isOwn || (isNear && (isApart || !ofMemory || !isMemory(own) || !isSameMemory(base, own)))) {
       return new Weak(Strong.links(this, node), this.epochOf, below?.from);
     }
     if (!ofMemory) return undefined;

@@ -150,7 +150,6 @@ export abstract class TensorBase {
   protected disposedAt: Line;
   /** The gradient that `backward()` filled, of this shape; undefined until then. */
   grad: this | undefined;
-
   static {
     epochs = (t) => t.epoch;
     isOfValue = (t) => t.isValue || isTurned(t.node);
@@ -207,7 +206,7 @@ export abstract class TensorBase {
     if (node.becomes === undefined) return node;
     let u = node.becomes;
     while (u.becomes !== undefined) u = u.becomes;
-    if (this.source !== undefined) this.source = this.source.weak(node, isOfValue(this.aliases()[0]));
+    if (this.source !== undefined) this.source = this.source.weak(node, this.isApart(node));
     return this.node = u;
   }
   /** Points the handle at another node of the same shape and dtype. */
@@ -242,6 +241,11 @@ export abstract class TensorBase {
     this.epoch++;
   }
 
+  /** Whether what this, a view that was `node`, is a view of is a value, or by now in other memory than `node` shows. */
+  private isApart(node: UOp): boolean {
+    const [top] = this.aliases();
+    return isOfValue(top) || (top !== this && !isSameMemory(shown(top.present).base, shown(node).base));
+  }
   /** The tensors that this is a view of, from the first on, and this. */
   protected aliases(): TensorBase[] {
     const path: TensorBase[] = [this];
@@ -358,7 +362,7 @@ export abstract class TensorBase {
   /** Points the handle at a copy of what it names: a view stays one. */
   protected keepCopy(copy: UOp): void {
     if (this.source === undefined) return this.rename(copy);
-    const source = this.source.weak(this.node, isOfValue(this.aliases()[0]));
+    const source = this.source.weak(this.node, this.isApart(this.node));
     this.follows = false;
     this.setUop(copy);
     this.source = source;
