@@ -19,6 +19,7 @@ export {
   type EventData,
   type KernelData,
   type NoteData,
+  type PlaceData,
   type ScheduleData,
   type StepData,
   type VizData,

@@ -28,6 +28,7 @@ Deno.test("offline: packages are named in what some tests start alone", async ()
   }
   assert.deepEqual(fixed, []);
   const alone = [
+    "bench/networks", // onnxruntime, beside which it measures
     "src/llm/text/chat_template", // when a model's template is used
     "tests/fixtures/dawn_check",
     "tests/fixtures/protobuf_read",
