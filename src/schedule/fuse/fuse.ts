@@ -205,13 +205,33 @@ const REDUCING: readonly Reason[] = [
   { name: "a row that its kernel keeps", when: () => true, then: "keep row" },
 ];
 
+/** Nodes among which bytes, or a product of them, are looked for: they are near, and graphs may be deep. */
+const NEAR = 64;
+
+/** Is there a node that fulfils `isWanted` among `from` and what `next` leads to, near it? */
+function isNear(from: UOp, next: (u: UOp) => readonly UOp[], isWanted: (u: UOp) => boolean): boolean {
+  const found = new Set([from]);
+  for (const u of found) { // grows meanwhile
+    if (isWanted(u)) return true;
+    if (found.size < NEAR) { for (const x of next(u)) found.add(x); }
+  }
+  return false;
+}
+
+/** What a value is times something, moved, or as a float. */
+function unscaled(u: UOp): readonly UOp[] {
+  if (isMovement(u.op)) return [u.src[0]];
+  if (u.op === Ops.MUL && u.dtype.isFloat) return u.src;
+  return u.op === Ops.CAST && u.dtype === dtypes.float32 && u.src[0].dtype.isInt ? [u.src[0]] : [];
+}
+function isByte(u: UOp): boolean {
+  if (!u.dtype.isInt || isMovement(u.op)) return false;
+  const [low, high] = boundsOf(u);
+  return low >= -128 && high <= 255;
+}
 /** Is it a whole number of 8 bits, perhaps as a float and times something? */
 function isScaledByte(u: UOp): boolean {
-  if (isMovement(u.op)) return isScaledByte(u.src[0]);
-  if (u.op === Ops.MUL && u.dtype.isFloat) return u.src.some(isScaledByte);
-  if (u.op === Ops.CAST && u.dtype === dtypes.float32) return u.src[0].dtype.isInt && isScaledByte(u.src[0]);
-  const [low, high] = u.dtype.isInt ? boundsOf(u) : [-Infinity, Infinity];
-  return low >= -128 && high <= 255;
+  return isNear(u, unscaled, isByte);
 }
 
 /** Decides by the tables. */
@@ -269,9 +289,8 @@ class Fuser extends ReduceReads {
     const isWay = (r: UOp): boolean =>
       isMovement(r.op) || r.op === Ops.CAST || (isAlu(r.op) && r.dtype.isInt) ||
       (r.op === Ops.MUL && !r.src.every(isScaledByte));
-    const isProduct = (x: UOp): boolean =>
-      (readers.get(x) ?? []).some((r) => isWay(r) ? isProduct(r) : r.op === Ops.MUL && r.dtype === dtypes.float32);
-    return isProduct(u);
+    const isProduct = (r: UOp): boolean => r !== u && r.op === Ops.MUL && r.dtype === dtypes.float32 && !isWay(r);
+    return isNear(u, (x) => x === u || isWay(x) ? readers.get(x) ?? [] : [], isProduct);
   }
 
   /** Is it a product of a kernel on a grid that computes another one, or is one? */
