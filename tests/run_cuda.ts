@@ -33,7 +33,7 @@ export const SUITES: Readonly<Record<string, readonly string[]>> = {
   tensor_math: ["tests/tensor/math/"],
   tensor_ops: ["tests/tensor/ops/"],
   tensor_jit: ["tests/tensor/jit/", "tests/tensor/symbolic/", "tests/tensor/transforms/"],
-  tensor_handle: ["tests/tensor/gradients/", "tests/tensor/handle/", "tests/tensor/nodes/"],
+  tensor_handle: ["tests/tensor/gradients/", "tests/tensor/handle/", "tests/tensor/images/", "tests/tensor/nodes/"],
   nn: ["tests/nn/", "tests/state/"],
   schedule: ["tests/schedule/"],
 };

@@ -75,8 +75,9 @@ const ABSENT: ReadonlySet<string> = new Set(["clang", "webgpu", "cuda"]);
 /** What `mod.ts` exports; of `Tensor`, which is a constant there, the class. */
 async function symbolsOf(): Promise<readonly Symbol[]> {
   const found = await declarationsOf(["mod.ts", "src/tensor/tensor.ts"]);
-  const cls = found.get("src/tensor/tensor.ts")!.find((s) => s.name === "Tensor")!;
-  return found.get("mod.ts")!.map((s) => s.name === "Tensor" ? cls : s);
+  // of what both export, mod.ts has a reference
+  const declared = new Map(found.get("src/tensor/tensor.ts")!.map((s) => [s.name, s]));
+  return found.get("mod.ts")!.map((s) => declared.get(s.name) ?? s);
 }
 
 /** The methods of the page, and those that lack an example, examples of no method, and families without a title. */
