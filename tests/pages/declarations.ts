@@ -217,11 +217,14 @@ export async function declarationsOf(modules: readonly string[]): Promise<Map<st
   return new Map(modules.map((m) => [m, nodes[new URL(m, ROOT).href].symbols]));
 }
 
-/** The names that a module exports, in order, written in braces or as all types of another module. */
+/** The names that a module exports, in order: constants, those in braces, and all types of another module. */
 export function exportedNames(module: string): string[] {
   const url = new URL(module, ROOT), text = Deno.readTextFileSync(url);
-  return [...text.matchAll(/^export (?:type )?(?:\{([^}]*)\}|\* from "([^"]+)")/gm)].flatMap(([, names, from]) =>
-    names === undefined
+  const forms = /^export (?:const (\w+)|(?:type )?(?:\{([^}]*)\}|\* from "([^"]+)"))/gm;
+  return [...text.matchAll(forms)].flatMap(([, constant, names, from]) =>
+    constant !== undefined
+      ? [constant]
+      : names === undefined
       ? exportedNames(new URL(from, url).pathname.slice(ROOT.pathname.length))
       : names.split(",").map((n) => n.trim().replace(/^type /, "").replace(/^.* as /, "")).filter((n) => n !== "")
   );
