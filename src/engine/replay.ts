@@ -145,11 +145,12 @@ export class Replay {
 
   private runAll(call: Call): void {
     const { compared } = this;
-    if (compared === undefined) this.runSteps(call);
-    else runAgreed(this, compared, () => this.runSteps(call));
+    if (compared === undefined) this.runBeside(call, [], () => {}); // nothing is under way
+    else runAgreed(this, compared, () => this.runJoined(call));
   }
 
-  private runSteps(call: Call): void {
+  /** Runs the steps, and waits for all collectives among them. */
+  private runJoined(call: Call): void {
     const works = this.steps.map((): readonly Work[] => []);
     const join = (k: number): void => {
       const own = works[k];
