@@ -20,7 +20,7 @@ import { simplifyRanges } from "./ast/simplify.ts";
 import { ungate } from "./ast/ungate.ts";
 import { chooseGrid, spread } from "./choose/grid_choice.ts";
 import { cheaperRows, heuristic } from "./choose/heuristic_cpu.ts";
-import { coalesce, copyAsync } from "./late/coalesce.ts";
+import { coalesce, copyAsync, simplifyAddresses } from "./late/coalesce.ts";
 import { lateRules, pmDivision } from "./late/decomp/missing_ops.ts";
 import { markRounded } from "./late/decomp/rounded.ts";
 import { decomposeDTypes, hasSmallFloats } from "./late/decomp/small_floats.ts";
@@ -159,6 +159,7 @@ export const KERNEL_PASSES: readonly Pass<KernelState>[] = [
   { name: "roll stores", when: (k) => onLoops(k) && k.caps.vectorBytes > 0, run: rollStores, spec: specKernel },
   { name: "expand, lower reduces", run: expandRanges, spec: specLowered },
   { name: "place threads", when: onGrid, run: (u, k) => substitute(u, k.placement!.places), spec: specLowered },
+  { name: "simplify addresses", when: onGrid, run: simplifyAddresses, spec: specLowered },
   { name: "bound loops", when: (k) => k.bounds.length > 0, run: boundLoops, spec: specLowered },
   { name: "decompose dtypes", when: (k) => k.hasSmall, run: (u, k) => decomposeDTypes(u, k.caps), spec: specLowered },
   {

@@ -10,10 +10,22 @@
 import { type DType, dtypes } from "../../dtype/dtype.ts";
 import type { Capabilities } from "../../renderer/renderer.ts";
 import { divisorOf, indexForm } from "../../uop/algebra/linear_form.ts";
+import { simplify } from "../../uop/algebra/symbolic.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { index, toposort, type UOp, uop } from "../../uop/core/uop.ts";
+import { index, mayHave, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { rebuild, throughAfter } from "../../uop/rewrite/walk.ts";
 import { broadcast, extract, vectorize } from "../ast/alu_builder.ts";
+
+/**
+ * Brings positions with quotients to normal form, now that lanes and threads are numbers in them: (2 * x + 1) // 98 is
+ * x // 49, and what copies share is told from the constant in which they differ.
+ */
+export function simplifyAddresses(sink: UOp): UOp {
+  return rebuild(sink, (u, src) => {
+    if (u.op !== Ops.INDEX || !(mayHave(src[1], Ops.FLOORDIV) || mayHave(src[1], Ops.FLOORMOD))) return undefined;
+    return u.withSrc([src[0], simplify(src[1]), ...src.slice(2)]);
+  });
+}
 
 /** Accesses that differ by a constant only. */
 interface Family {

@@ -1,0 +1,24 @@
+/** Accesses that lie side by side are wide ones on a grid, wherever in its images a tile begins. @module */
+import { assertEquals } from "@std/assert";
+import { Tensor } from "../../../mod.ts";
+import { openObserving, WRITERS } from "../../support/snapshot_writers.ts";
+
+/** Of the kernel that a product over images ends with: how many halves its stores have, each width once. */
+function widthsOf(side: number, channels: number, out: number): number[] {
+  const device = openObserving("CUDA");
+  const empty = (...shape: number[]): Tensor => Tensor.empty(shape, { device: device.name, dtype: "float16" });
+  const skip = empty(64, out, side, side), scale = empty(out).reshape([1, -1, 1, 1]);
+  empty(64, channels, side, side).conv2d(empty(out, channels, 1, 1)).mul(scale).add(skip).relu().realize();
+  const text = WRITERS.CUDA.text(device.kernels[device.kernels.length - 1].program);
+  const widths = [...text.matchAll(/^ *(?:\*\((\w+) \*\)&)?b0\[\w+\] = /gm)].map(([, type]) =>
+    ({ unsigned: 2, uint2: 4, uint4: 8 })[type] ?? 1
+  );
+  return [...new Set(widths)].sort();
+}
+
+Deno.test("coalesce: stores to images are as wide as their sizes allow, also where tiles cut through them", () => {
+  // 784 = 98 * 8 and 196 = 49 * 4 places an image, in tiles of 256
+  assertEquals(widthsOf(28, 128, 512), [8]);
+  assertEquals(widthsOf(14, 256, 1024), [4]);
+  assertEquals(widthsOf(20, 128, 512), [8]);
+});
