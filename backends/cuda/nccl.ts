@@ -276,8 +276,20 @@ export class NcclCommunicator implements Communicator {
     return code === NcclResult.SUCCESS;
   }
 
+  /** The address of a range of memory of this rank's card: no other card's can be read here. */
+  private addressOf(buffer: Buffer): bigint {
+    const { name } = this.options.context, block = buffer.memory;
+    if (block instanceof CudaBlock && buffer.device.name === name) return block.address + BigInt(buffer.offset);
+    throw new DeviceError("start a collective of cards", {
+      device: buffer.device.name,
+      reason:
+        `ranks that NCCL joins give memory of their cards, this one of ${name}, and not of ${buffer.device.name}: ` +
+        `t.to("${name}")`,
+    });
+  }
+
   private call(collective: Collective, from: Buffer, to: Buffer): void {
-    const { nccl, handle } = this.options, { stream } = this, a = addressOfBuffer(from), b = addressOfBuffer(to);
+    const { nccl, handle } = this.options, { stream } = this, a = this.addressOf(from), b = this.addressOf(to);
     const count = BigInt(from.size), nbytes = BigInt(from.nbytes);
     switch (collective.kind) {
       case "allReduce": {
@@ -381,16 +393,6 @@ export class NcclCommunicator implements Communicator {
       context.check(cu.cuMemcpyDtoHAsync_v2(result.address, at, length, this.stream), "read from memory");
     }, false).wait();
   }
-}
-
-/** The address of a range of a card's memory. */
-function addressOfBuffer(buffer: Buffer): bigint {
-  const block = buffer.memory;
-  if (block instanceof CudaBlock) return block.address + BigInt(buffer.offset);
-  throw new DeviceError("start a collective of cards", {
-    device: buffer.device.name,
-    reason: 'ranks that NCCL joins give memory of their cards: t.to("CUDA")',
-  });
 }
 
 /** NCCL's numbers of a dtype and an operation. */

@@ -9,7 +9,7 @@ import { enterMpi } from "../collectives/mpi_world.ts";
 import { type RankPlace, rankPlace } from "../collectives/rank_place.ts";
 import { SoloCommunicator } from "../collectives/solo.ts";
 import { Buffer } from "../device/buffer.ts";
-import { defaultDevice, getDevice, openDevice } from "../device/device.ts";
+import { defaultDevice, getDevice, openDevice, setDefaultDevice } from "../device/device.ts";
 import { processes } from "../device/group.ts";
 import { dtypes } from "../dtype/dtype.ts";
 import { envNumber, setEnv } from "../helpers/env.ts";
@@ -21,7 +21,10 @@ import { meetAtMaster } from "./meeting.ts";
 export interface DistOptions {
   /** Milliseconds that a rank waits for others, at most; default: the context variable DIST_TIMEOUT. */
   readonly timeout?: number;
-  /** The device of this rank; default: the default device, of the ordinal of the rank on its host where it is CUDA. */
+  /**
+   * The device of this rank; default: the default device, of the ordinal of the rank on its host where it is CUDA. Then
+   * that card is the default device from here on.
+   */
   readonly device?: string;
 }
 
@@ -68,7 +71,10 @@ export async function init(options: DistOptions = {}): Promise<void> {
     world = await (entered ??= enter(rankPlace(), timeoutMs, options.device));
     ({ rank, size, localRank } = world.place);
     joined.communicator = world.communicator;
-    processes.place = size > 1 ? { rank, size, device: deviceOf(world.place, options.device) } : undefined;
+    const device = deviceOf(world.place, options.device);
+    processes.place = size > 1 ? { rank, size, device } : undefined;
+    // what a rank makes is on its own card
+    if (options.device === undefined && device !== defaultDevice()) setDefaultDevice(device);
   } catch (error) {
     entered = undefined;
     throw error;

@@ -70,6 +70,17 @@ test("NCCL: bools are any and all, views are parts, empty ranges call nothing", 
     assert.equal(nccl.log.length, calls);
   }));
 
+test("NCCL: memory of another card is refused, which could not be read", () =>
+  withDevice((device) => {
+    fake.set("devices", 2);
+    const other = fake.open(1), [rank] = ranksOn(device, new FakeNccl(), 1), there = range(other, [1, 2]);
+    assert.throws(
+      () => rank.start({ kind: "allReduce", op: "sum" }, [there], [there], AGREED),
+      /memory of their cards, this one of CUDA, and not of CUDA:1: t\.to\("CUDA"\)/,
+    );
+    other.close();
+  }));
+
 test("NCCL: collectives come after what kernels have queued, and before what is queued once they were joined", () =>
   withDevice((device) => {
     const [rank] = ranksOn(device, new FakeNccl(), 1), own = range(device, [1, 2]), main = device["context"].stream;
