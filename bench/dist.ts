@@ -2,11 +2,12 @@
  * Several ranks: what collectives take among processes of this machine, by MPI, and what a step of GPTs takes on machines that
  * are not here, by simulation.
  *
- *     deno task bench:dist [--ranks N] [--most N] [--chart FILE.svg]
+ *     deno task bench:dist [--ranks N] [--most N] [--chart FILE.svg] [--cards N]
  *
  * The first table is measured: all-reduces of N (2) ranks on the default device of the host. The second one is a model
  * (src/dist/simulate.ts): up to --most (10000) cards of 400 TFLOP/s and 3 TB/s, 8 a host by 450 GB/s, hosts by 50 GB/s, 5 us
- * for a message. --chart draws it.
+ * for a message. --chart draws it. --cards measures 1, 2, 4 … N NVIDIA cards of this host instead (dist_cards.ts); `torchrun
+ * --nproc-per-node N bench/dist_peers.py` is PyTorch's side.
  *
  * @module
  */
@@ -14,9 +15,10 @@ import { parseArgs } from "@std/cli/parse-args";
 import { Gpt, type GptShape } from "../examples/gpt_support.ts";
 import { nn, state, Tensor } from "../mod.ts";
 import * as dist from "../src/dist/dist.ts";
+import { measureCards } from "./dist_cards.ts";
 import { plotCurves } from "../src/train/train.ts";
 
-const args = parseArgs(Deno.args, { string: ["ranks", "most", "chart"], boolean: ["rank"] });
+const args = parseArgs(Deno.args, { string: ["ranks", "most", "chart", "cards"], boolean: ["rank"] });
 const SIZES = [1 << 10, 1 << 16, 1 << 20], REPEATS = 20;
 
 /** One rank of the measured table: prints microseconds by size, the median and the least. */
@@ -93,7 +95,9 @@ function simulated(most: number): Record<string, [x: number, y: number][]> {
 }
 
 if (args.rank) await measure();
-else {
+else if (args.cards !== undefined) {
+  Deno.exit(await measureCards(new URL("./dist_cards.ts", import.meta.url).pathname, Number(args.cards), "big"));
+} else {
   await measured(Number(args.ranks ?? 2));
   const curves = simulated(Number(args.most ?? 10_000));
   if (args.chart !== undefined) {

@@ -125,7 +125,8 @@ async function columnsThenRows(scale: string, mesh: dist.Mesh): Promise<Row> {
   const x = Tensor.randn([rows, features]).cast("bfloat16").realize().shard(mesh, [null, null]).realize();
   const f = jit((x: Tensor) => down.call(up.call(x).relu()).reshard(mesh, [null, null]).realize());
   f(x), f(x);
-  return { name: "column, row", ms: median(await times(() => f(x))), tflops: 0 };
+  const ms = median(await times(() => f(x)));
+  return { name: "column, row", ms, tflops: 16 * rows * features ** 2 / ms / 1e9 };
 }
 
 /** What one rank measures; rank 0 prints it. */

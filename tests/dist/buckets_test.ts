@@ -94,6 +94,16 @@ const text = (nodes: readonly Node[]): string =>
       .map((w) => w - versionKey(0, 1)).map((w) => w / (versionKey(1, 1) - versionKey(0, 1)))
   ).join(" ");
 
+Deno.test("collectives: among the ranks of an axis of one there are none", async () => {
+  const thin = Mesh.of({ data: 4, model: 1 }, { devices }), x = Tensor.arange(48).reshape([8, 6]).float();
+  const before = GlobalCounters.collectiveCount, shared = x.shard(thin, [null, "model"]);
+  assert.equal(await shared.sum(1).mul(2).reshard(thin, [null]).sum().item(), 2 * 47 * 24);
+  assert.deepEqual(await shared.reshard(thin, ["model", null]).cumsum(1).at(1).tolist(), [6, 13, 21, 30, 40, 51]);
+  assert.equal(GlobalCounters.collectiveCount, before);
+  state.place(new nn.Linear(8, 4), thin, { shard: "model" });
+  assert.equal(GlobalCounters.collectiveCount, before);
+});
+
 Deno.test("buckets: collectives wait for those that may go with them, and readers for both", () => {
   // 0 -> *1 -> 2 (an update); 3 -> *4 -> 5
   const nodes = [
