@@ -13,7 +13,8 @@ import { Result } from "./results.ts";
 
 /** A block of device memory. */
 export class CudaBlock {
-  constructor(readonly address: bigint) {}
+  /** @param card the name of the device that it is of */
+  constructor(readonly address: bigint, readonly card: string) {}
 }
 
 /** Bytes of pinned memory that one slot has; larger copies go in parts of it. */
@@ -66,7 +67,7 @@ export class CudaAllocator implements Allocator {
       throw new OutOfMemoryError({ device: context.name, nbytes, reason });
     }
     context.check(code, `allocate ${nbytes} bytes`);
-    const block = new CudaBlock(out.words[0]);
+    const block = new CudaBlock(out.words[0], context.name);
     this.blocks.add(block);
     return block;
   }
@@ -90,7 +91,7 @@ export class CudaAllocator implements Allocator {
         reason: `kernels take addresses that are multiples of ${viewAlign}`,
       });
     }
-    return { block: new CudaBlock(address), offset: 0 };
+    return { block: new CudaBlock(address, name), offset: 0 };
   }
 
   private newSlot(): Slot {

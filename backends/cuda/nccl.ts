@@ -279,12 +279,12 @@ export class NcclCommunicator implements Communicator {
   /** The address of a range of memory of this rank's card: no other card's can be read here. */
   private addressOf(buffer: Buffer): bigint {
     const { name } = this.options.context, block = buffer.memory;
-    if (block instanceof CudaBlock && buffer.device.name === name) return block.address + BigInt(buffer.offset);
+    if (block instanceof CudaBlock && block.card === name) return block.address + BigInt(buffer.offset);
+    const there = block instanceof CudaBlock ? block.card : buffer.device.name;
     throw new DeviceError("start a collective of cards", {
-      device: buffer.device.name,
+      device: there,
       reason:
-        `ranks that NCCL joins give memory of their cards, this one of ${name}, and not of ${buffer.device.name}: ` +
-        `t.to("${name}")`,
+        `ranks that NCCL joins give memory of their cards, this one of ${name}, and not of ${there}: t.to("${name}")`,
     });
   }
 

@@ -3,7 +3,7 @@
  * over divided sequences, both against one device, with gradients.
  */
 import assert from "node:assert/strict";
-import { Device, GlobalCounters, jit, nn, Tensor } from "../../mod.ts";
+import { Device, GlobalCounters, jit, nn, state, Tensor } from "../../mod.ts";
 import { ColumnLinear, Mesh, ringAttention, VocabEmbedding } from "../../src/dist/dist.ts";
 import { assertClose } from "../support/assert.ts";
 
@@ -69,6 +69,38 @@ Deno.test("ring attention: what cannot go round is told, and the advice works", 
   const want = await short.scaledDotProductAttention(short, short, undefined, { isCausal: true })
     .tolist() as number[][];
   assertClose(got.slice(0, 6), want);
+});
+
+Deno.test("embeddings on a mesh are looked up and their gradients sorted as on one device, whatever is divided", async () => {
+  const rows = 300, width = 8;
+  for (const [data, model] of [[1, 1], [2, 1], [4, 1], [1, 4], [2, 2]]) {
+    const devices = Array.from({ length: data * model }, (_, i) => `JS:${i}` as const);
+    const mesh = Mesh.of({ data, model }, { devices });
+    Tensor.manualSeed(3);
+    const plain = new nn.Embedding(rows, width), own = new VocabEmbedding(rows, width, mesh);
+    own.weight.assign(plain.weight.detach().shardLike(own.weight)).realize();
+    state.place(own, mesh);
+    const ids = Tensor.randint([8, 64], { low: -3, high: rows + 3 }).realize(),
+      by = Tensor.randn([8, 64, width]).realize();
+    const run = (e: nn.Embedding, ids: Tensor, by: Tensor): Tensor[] => {
+      const found = e.call(ids);
+      return [found, found.mul(by).sum().gradient([e.weight])[0]];
+    };
+    const want = run(plain, ids, by);
+    const got = run(own, ids.shard(mesh, ["data", null]), by.shard(mesh, ["data", null, null]));
+    assert.equal(got[0].sharding.startsWith(`float32[8${data > 1 ? "@data" : ""}, 64, 8]`), true);
+    for (const [i, t] of got.entries()) assertClose(await t.data(), await want[i].data());
+  }
+});
+
+Deno.test("a part of a table is looked up by loads, not by a sum over its rows", async () => {
+  const mesh = Mesh.of({ model: 4 }, { devices: ["JS", "JS:1", "JS:2", "JS:3"] }),
+    table = new VocabEmbedding(4096, 4, mesh);
+  const ids = Tensor.arange(16).mul(255).int().shard(mesh, [null]).realize();
+  table.weight.realize();
+  const before = GlobalCounters.globalOps;
+  await table.call(ids).realize().data();
+  assert(GlobalCounters.globalOps - before < 4096 * 4, "each row was looked at");
 });
 
 Deno.test("vocabulary-parallel: an embedding and the cross entropy of its classes are those of one device", async () => {

@@ -8,6 +8,7 @@ import { ArgumentError, DTypeError } from "../../helpers/errors.ts";
 import { checkInteger, checkOptions } from "../../helpers/options.ts";
 import { checkTensor } from "../../tensor/handle/base.ts";
 import { lookUp, sorts } from "../../tensor/nodes/segments.ts";
+import { checkShards } from "../../engine/front/engine.ts";
 import { dividingMesh } from "../../tensor/shard.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 
@@ -15,6 +16,14 @@ import { Tensor } from "../../tensor/tensor.ts";
 export interface EmbeddingOptions {
   /** A row that is zeros at first and gets no gradient, as of what pads sentences; from the end if negative. Default none. */
   readonly paddingIdx?: number | null;
+}
+
+/** In how many equal parts indices lie on devices, one after the other; 0 where they lie otherwise: to sort them would move them. */
+function partsOf(indices: Tensor): number {
+  const mesh = dividingMesh(indices);
+  if (mesh === undefined) return 1;
+  const [first, ...rest] = checkShards(indices.uop).axes, count = first === null ? 0 : mesh.sizeOf(first);
+  return rest.every((a) => a === null) && indices.shape[0] % count === 0 ? count : 0;
 }
 
 /** A table of `vocabSize` rows. Integer shape `[...]` to `[..., embedSize]`. An index outside the table gives zeros. */
@@ -65,14 +74,14 @@ export class Embedding {
     const hot = indices.reshape([...indices.shape, 1, 1]).eq(rows);
     const found = hot.where(weight, 0).sum(-2).reshape([...indices.shape, embedSize]);
     const count = indices.numel();
-    // what is divided among devices is not sorted: that would move it
-    if (count === 0 || !sorts(count, vocabSize, embedSize) || dividingMesh(indices) !== undefined) return found;
-    // the same, with a gradient that sorts the indices
+    const parts = count === 0 || dividingMesh(weight) !== undefined ? 0 : partsOf(indices);
+    if (parts === 0 || !sorts(count / parts, vocabSize, embedSize)) return found;
+    // the same, with a gradient that sorts the indices, on each device its own
     const keys = indices.lt(0).bitwiseOr(indices.ge(vocabSize)).where(-1, indices).cast(dtypes.int32);
     const known = lookUp(
-      weight.reshape([1, vocabSize, embedSize]).uop,
-      keys.reshape([1, count]).uop,
-      found.reshape([1, count, embedSize]).uop,
+      weight.reshape([1, vocabSize, embedSize]).expand([parts, vocabSize, embedSize]).uop,
+      keys.reshape([parts, count / parts]).uop,
+      found.reshape([parts, count / parts, embedSize]).uop,
     );
     return new Tensor(known).reshape(found.shape);
   }

@@ -33,10 +33,14 @@ export function isSelection(u: UOp): boolean {
   if (c.op === Ops.CMPNE && c.src[1].isConst(1)) [c] = c.src;
   if (c.op !== Ops.CMPNE && c.op !== Ops.CMPEQ) return false;
   const length = numelOf(u.src[0]) / numelOf(u);
-  return c.src.some((x) => {
-    while (isMovement(x.op) || x.op === Ops.CAST) x = x.src[0];
-    return x.op === Ops.IOTA && numelOf(x) === length;
-  });
+  return c.src.some((x) => isPositions(x, length));
+}
+
+/** Are these the numbers of `length` places, perhaps from another one than 0 on, as where a device has some of many? */
+function isPositions(u: UOp, length: number): boolean {
+  while (isMovement(u.op) || u.op === Ops.CAST) [u] = u.src;
+  if (u.op === Ops.ADD) return u.src.some((x) => isPositions(x, length));
+  return u.op === Ops.IOTA && numelOf(u) === length;
 }
 
 /** A product of two operands, of each element of which there are many uses, at least `uses`? */

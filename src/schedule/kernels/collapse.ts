@@ -22,7 +22,21 @@ function stripCast(u: UOp): UOp {
   return u;
 }
 
-/** If `c` says r == e for a range r of `ranges` and e free of r: both. */
+/** The range of `ranges` that `u` is, or is but for what is added to it, and what that is: `r + start`. */
+function startsAt(u: UOp, ranges: readonly UOp[]): { r: UOp; start?: UOp } | undefined {
+  const r = stripCast(u);
+  if (r.op === Ops.RANGE && ranges.includes(r)) return { r };
+  if (u.op !== Ops.ADD || !u.dtype.isInt) return undefined;
+  for (const [a, b] of [[u.src[0], u.src[1]], [u.src[1], u.src[0]]]) {
+    const inner = startsAt(a, ranges);
+    if (inner !== undefined && !dependsOn(b, inner.r)) {
+      return { r: inner.r, start: inner.start === undefined ? b : inner.start.add(b) };
+    }
+  }
+  return undefined;
+}
+
+/** If `c` says r + start == e for a range r of `ranges`, and e and start free of r: r, and what it equals. */
 function selects(c: UOp, ranges: readonly UOp[]): { r: UOp; e: UOp } | undefined {
   let eq = c;
   if (
@@ -33,8 +47,8 @@ function selects(c: UOp, ranges: readonly UOp[]): { r: UOp; e: UOp } | undefined
   }
   if (eq.op !== Ops.CMPEQ) return undefined;
   for (const [a, b] of [[eq.src[0], eq.src[1]], [eq.src[1], eq.src[0]]]) {
-    const r = stripCast(a);
-    if (r.op === Ops.RANGE && ranges.includes(r) && !dependsOn(b, r)) return { r, e: b };
+    const s = startsAt(a, ranges);
+    if (s !== undefined && !dependsOn(b, s.r)) return { r: s.r, e: s.start === undefined ? b : b.sub(s.start) };
   }
   return undefined;
 }
