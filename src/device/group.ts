@@ -151,8 +151,8 @@ export function groupOf(names: readonly string[]): GroupDevice {
       reason: "the list of them is empty; name one or more",
     });
   }
-  // a group of one is not the device itself
-  const own = names.map(canonicalize), name = own.length === 1 ? `${own[0]}@1` : own.join(",");
+  // a group of one is not the device itself, and a hole of the list is no name
+  const own = Array.from(names, (n) => canonicalize(n)), name = own.length === 1 ? `${own[0]}@1` : own.join(",");
   const known = findGroup(name);
   if (known !== undefined) return known;
   const action = `use devices ${own.join(", ")} together`;

@@ -58,7 +58,7 @@ export function place<T>(tree: T, where: MeshShape | readonly DeviceName[], opti
   checkOptions(action, options, ["shard", "zero"]);
   const mesh = meshOf(action, where);
   if (shard !== undefined && !mesh.names.includes(shard)) {
-    throw new ArgumentError(action, { reason: `mesh ${mesh} has no axis "${shard}"` });
+    throw new ArgumentError(action, { reason: `mesh ${mesh} has no axis ${describe(shard)}` });
   }
   if (![1, 2, 3].includes(zero)) {
     throw new ArgumentError(action, { reason: `zero must be 1, 2 or 3, not ${describe(zero)}` });

@@ -68,7 +68,7 @@ function checkSpec(action: string, mesh: MeshShape, spec: Spec, shape: readonly 
   spec.forEach((axis: string | null, dim) => {
     if (axis === null) return;
     if (!mesh.names.includes(axis)) {
-      throw new ArgumentError(action, { reason: `mesh ${mesh} has no axis "${axis}"` });
+      throw new ArgumentError(action, { reason: `mesh ${mesh} has no axis ${describe(axis)}` });
     }
     if (spec.indexOf(axis) !== dim) {
       throw new ArgumentError(action, {

@@ -365,7 +365,7 @@ interface Job extends Part {
 }
 
 /** The changes of a function's valid call that alone must be refused. */
-function wrongChanges(target: Target): Change[] {
+export function wrongChanges(target: Target): Change[] {
   const call = target.make();
   putBack(Device.default);
   return changesOf(target).filter((c) => changed(call, [c])?.mustFail === true);

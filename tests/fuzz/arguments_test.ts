@@ -5,7 +5,8 @@
 import assert from "node:assert/strict";
 import { ArgumentError, Device, Tensor } from "../../mod.ts";
 import { checkOptions, describe } from "../../src/helpers/options.ts";
-import { caseOf, changesOf, publicFunctions, putBack, tryCase } from "./arguments.ts";
+import { Random } from "../support/random.ts";
+import { caseOf, type Change, changesOf, publicFunctions, putBack, tryCase, wrongChanges } from "./arguments.ts";
 
 Device.default = "WASM";
 const { targets, missing, unknown } = publicFunctions();
@@ -49,6 +50,25 @@ Deno.test("arguments: what a seed makes", async () => {
   for (let i = 0; i < 200; i++) {
     const { text, why } = await tryCase(...caseOf(targets, 5, i));
     if (why !== undefined) found.push(`${text}\n  ${why}`);
+  }
+  assert.deepEqual(found, []);
+});
+
+Deno.test("arguments: each argument and each option with two values that it must refuse", async () => {
+  const found: string[] = [], random = new Random(11);
+  for (const target of targets) {
+    const places = new Map<string, Change[]>();
+    for (const change of wrongChanges(target)) {
+      if (change.kind !== "value") continue;
+      const key = `${change.at} ${change.option}`;
+      places.set(key, [...places.get(key) ?? [], change]);
+    }
+    for (const changes of places.values()) {
+      for (const change of [random.pick(changes), random.pick(changes)]) {
+        const { text, why } = await tryCase(target, [change]);
+        if (why !== undefined) found.push(`${text}\n  ${why}`);
+      }
+    }
   }
   assert.deepEqual(found, []);
 });

@@ -237,9 +237,12 @@ export async function runNumbers(seed: number, device: string): Promise<void> {
     if (typeof c === "bigint" && p.isInt && !holdsWhole(p, c)) continue;
     const whole = typeof c === "bigint" || isWhole(c),
       exactly = p.isInt && whole && (isCompare || LIMITS.includes(name));
-    const d = exactly && !isCompare ? p : widened(promoteScalar(p, c));
+    // beside 32 bits or fewer whole numbers from 2^31 to 2^32 are words, as JavaScript's & has them
+    const isWord = name.startsWith("bitwise") && typeof c === "number" && whole && c >= 2 ** 31 && c < 2 ** 32 &&
+      !p.isFloat && p.bits <= 32 && p !== dtypes.uint32;
+    const d = isWord ? dtypes.int32 : exactly && !isCompare ? p : widened(promoteScalar(p, c));
     if (!on.includes(kindOf(d))) continue;
-    const scalar: Value = whole && !d.isFloat ? BigInt(c) : typeof c === "bigint" ? c : c;
+    const scalar: Value = isWord ? BigInt(c | 0) : whole && !d.isFloat ? BigInt(c) : c;
     const limited = exactly && !isCompare && !holdsWhole(p, c) ? BigInt(c < 0 ? leastInt(p) : mostInt(p)) : scalar;
     const want = x.map((v) => exactly && isCompare ? fold(v, BigInt(c), p) : wantOf(d, v, limited));
     await compare(

@@ -5,9 +5,9 @@
  * @module
  */
 import { ArgumentError } from "../../helpers/errors.ts";
-import { checkInteger, checkOptions, describe } from "../../helpers/options.ts";
+import { checkCount, checkInteger, checkOptions, describe } from "../../helpers/options.ts";
 import { Tensor } from "../../tensor/tensor.ts";
-import { copyOf, xavierUniform } from "./init.ts";
+import { copyOf, isLayer, xavierUniform } from "./init.ts";
 import { LayerNorm } from "./norm.ts";
 import {
   checkLayerOptions,
@@ -31,8 +31,8 @@ abstract class Stack<L extends object> {
     if (!(layer instanceof Layer)) {
       throw new ArgumentError(what, { reason: `it takes a ${name}Layer, not ${describe(layer)}` });
     }
-    checkInteger(what, "numLayers", count, 1);
-    if (norm !== undefined && typeof norm?.call !== "function") {
+    checkCount(what, "numLayers", count, 1);
+    if (norm !== undefined && !isLayer(norm)) {
       throw new ArgumentError(what, { reason: `norm must be a layer, not ${describe(norm)}` });
     }
     this.layers = Array.from({ length: count }, () => copyOf(layer));
@@ -106,7 +106,7 @@ export class Transformer {
   constructor(dModel = 512, numHeads = 8, options: TransformerOptions = {}) {
     const what = "make Transformer";
     const layer = checkLayerOptions(what, options, ["numEncoderLayers", "numDecoderLayers"]);
-    const count = (name: "numEncoderLayers" | "numDecoderLayers") => checkInteger(what, name, options[name] ?? 6, 1);
+    const count = (name: "numEncoderLayers" | "numDecoderLayers") => checkCount(what, name, options[name] ?? 6, 1);
     const norm = () => new LayerNorm(dModel, { eps: layer.layerNormEps, bias: layer.bias });
     const [encoders, decoders] = [count("numEncoderLayers"), count("numDecoderLayers")];
     this.encoder = new TransformerEncoder(new TransformerEncoderLayer(dModel, numHeads, layer), encoders, norm());

@@ -36,6 +36,12 @@ export function copyOf<T>(x: T, seen: Map<unknown, unknown> = new Map()): T {
   return copy as T;
 }
 
+/** Whether something can be called as a layer: an object with a method `call`, but no tensor, whose `call` is another. */
+export function isLayer(x: unknown): x is { call(x: Tensor): Tensor } {
+  return typeof x === "object" && x !== null && !(x instanceof Tensor) &&
+    typeof (x as { call?: unknown }).call === "function";
+}
+
 /** A list of `rank` times a number, or the list itself: of integers of at least `min`. @throws {ArgumentError} */
 export function sizesOf(
   what: string,

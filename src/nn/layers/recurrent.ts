@@ -5,7 +5,7 @@
  * @module
  */
 import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
-import { checkBoolean, checkInteger, checkOptions } from "../../helpers/options.ts";
+import { checkBoolean, checkCount, checkInteger, checkOptions } from "../../helpers/options.ts";
 import { checkTensor } from "../../tensor/handle/base.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import {
@@ -56,7 +56,7 @@ abstract class Recurrent {
     [this.inputSize, this.hiddenSize] = sizes;
     checkInteger(what, "inputSize", this.inputSize, 1);
     checkInteger(what, "hiddenSize", this.hiddenSize, 1);
-    this.numLayers = checkInteger(what, "numLayers", options.numLayers ?? 1, 1);
+    this.numLayers = checkCount(what, "numLayers", options.numLayers ?? 1, 1);
     this.batchFirst = options.batchFirst ?? false;
     this.bidirectional = options.bidirectional ?? false;
     this.dropout = options.dropout ?? 0;

@@ -8,6 +8,7 @@ import { checkInteger, checkNumber, checkOptions, describe } from "../../helpers
 import { hasState } from "../../helpers/stateful.ts";
 import { checkTensor } from "../../tensor/handle/base.ts";
 import { Tensor } from "../../tensor/tensor.ts";
+import { isLayer } from "./init.ts";
 import type { Layer } from "./method_layers.ts";
 
 /**
@@ -36,7 +37,7 @@ export class Sequential {
     const layers = (given.length === 1 && Array.isArray(given[0]) ? given[0] : given) as unknown[];
     for (const [i, l] of layers.entries()) {
       if (typeof l === "function" && !/^class\b/.test(Function.prototype.toString.call(l))) continue;
-      if (typeof l === "object" && l !== null && typeof (l as { call?: unknown }).call === "function") continue;
+      if (isLayer(l)) continue;
       const reason = typeof l === "function" ? `layer ${i} is a class; make one: new ${l.name}()` : undefined;
       throw new ArgumentError("make Sequential", {
         reason: reason ?? `layer ${i} must be a layer, with a method call, or a function, not ${describe(l)}`,

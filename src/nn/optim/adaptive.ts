@@ -205,11 +205,8 @@ export class Rprop extends Optimizer {
       }
     }
     this.etas = [checkRange("Rprop", "etas[0]", etas[0], 0, 1), checkRange("Rprop", "etas[1]", etas[1], 1, Infinity)];
-    const [least, largest] = stepSizes;
-    this.stepSizes = [
-      checkRange("Rprop", "stepSizes[0]", least, 0, largest),
-      checkRange("Rprop", "stepSizes[1]", largest, 0, Infinity),
-    ];
+    const largest = checkRange("Rprop", "stepSizes[1]", stepSizes[1], 0, Infinity);
+    this.stepSizes = [checkRange("Rprop", "stepSizes[0]", stepSizes[0], 0, largest), largest];
     this.previous = this.moments();
     this.steps = this.moments();
   }

@@ -304,12 +304,12 @@ export abstract class NormTensor extends TensorBase {
         reason: "they are counts, whole numbers; what weighs otherwise is aweights",
       });
     }
+    if (aweights !== undefined) checkTensor("cov", "aweights", aweights);
     const d = floatOf(aweights?.dtype.isFloat ? promote(this.dtype, aweights.dtype) : this.dtype);
     const rows = this.cast(promote(d, dtypes.float32)), m = this.shape[this.ndim - 1] ?? 1;
     const x = rows.reshape([this.ndim === 2 ? this.shape[0] : 1, m]);
     for (const [name, w] of [["fweights", fweights], ["aweights", aweights]] as const) {
       if (w === undefined) continue;
-      checkTensor("cov", name, w);
       if (w.ndim !== 1 || w.shape[0] !== m) {
         throw new ShapeError("cov", { shapes: [this.shape, w.shape], reason: `${name} must be [${m}]` });
       }

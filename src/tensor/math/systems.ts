@@ -15,6 +15,7 @@ import { broadcastTo } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { constant, type UOp, uop } from "../../uop/core/uop.ts";
 import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
+import { checkIntegers } from "../handle/axes.ts";
 import { checkTensor, type Operand, TensorBase } from "../handle/base.ts";
 import { isWeak } from "../handle/weak_numbers.ts";
 import { iotaAlong } from "../nodes/movement_nodes.ts";
@@ -364,11 +365,12 @@ export abstract class SystemTensor extends TensorBase {
    * `X` with this X = b in the sense of `tensordot` over all axes of X, which are those of this after the axes of `b`; `dims`
    * are moved to the end before.
    *
-   * @throws {ShapeError} where they do not fit
+   * @throws {ShapeError} where they do not fit @throws {ArgumentError} for `dims` that are no list of integers
    */
   tensorsolve(b: this, dims?: readonly number[]): this {
-    const action = "tensorsolve", to = checkTensor(action, "b", b).shape, moved = dims ?? [];
-    const a = moved.length === 0 ? this : this.movedim([...moved], moved.map((_, i) => i - moved.length)) as this;
+    const action = "tensorsolve", to = checkTensor(action, "b", b).shape;
+    const moved = checkIntegers(action, "dims", dims ?? []);
+    const a = moved.length === 0 ? this : this.movedim(moved, moved.map((_, i) => i - moved.length)) as this;
     const columns = a.shape.slice(to.length), n = prod(to);
     if (prod(columns) !== n || prod(a.shape.slice(0, to.length)) !== n) {
       throw new ShapeError(action, {

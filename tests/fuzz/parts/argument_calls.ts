@@ -40,6 +40,7 @@ import {
   record,
   scalar,
   shape,
+  shares,
   size,
   tensor,
   tensors,
@@ -201,7 +202,7 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
     opts({ min: num(0), max: num(2), weights: tensor(f32(3)), density: bool(true) }),
   ]),
   quantile: on(
-    either(0.5, num(1), list([])),
+    shares(0.5),
     axis,
     opts({ keepdim: bool(true), interpolation: choice("linear", "lower", "higher", "nearest", "midpoint") }),
   ),

@@ -287,7 +287,10 @@ export const CLASSES: Readonly<Record<string, MakeCall>> = {
   "nn.RmsNorm": free(...rmsNorm()),
   "nn.RNN": free(int(3), int(2), opts({ ...layers, nonlinearity: choice("relu", "tanh") })),
   "nn.RNNCell": free(int(3), int(2), opts({ bias: bool(true), nonlinearity: choice("relu", "tanh") })),
-  "nn.Sequential": made(() => [variadic(fn((x: Tensor) => x.mul(2)))]),
+  "nn.Sequential": made(() => {
+    const double = (x: Tensor) => x.mul(2);
+    return [variadic(either(double, fn(double), list([])))];
+  }),
   "nn.Identity": free(),
   "nn.Flatten": free(maybe(int(1)), maybe(int(-1))),
   "nn.PReLU": free(opts({ numParameters: int(1), init: num(0.1) })),

@@ -21,6 +21,7 @@ import {
   options,
   opts,
   record,
+  shares,
   tensor,
   tensors,
   value,
@@ -78,7 +79,7 @@ export const OPS: Readonly<Record<string, MakeCall>> = {
   nansum: on(maybe(axes(1)), opts({ keepdim: bool(true), dtype: dtype("float32") })),
   ...Object.fromEntries(["nanmean", "nanmedian"].map((name) => [name, on(maybe(axes(1)), keep)])),
   nanquantile: on(
-    either(0.5, num(1), list([])),
+    shares(0.5),
     maybe(axes(1)),
     opts({ keepdim: bool(true), interpolation: choice("linear", "lower", "higher", "nearest", "midpoint") }),
   ),

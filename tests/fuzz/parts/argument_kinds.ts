@@ -5,6 +5,7 @@
  * @module
  */
 import { type DType, dtypes, Tensor, Variable } from "../../../mod.ts";
+import { isWeak } from "../../../src/tensor/handle/weak_numbers.ts";
 
 /** A kind of argument: its name, and whether a value could be meant as one. */
 export interface Kind {
@@ -105,9 +106,13 @@ export const size: (value: number) => Arg = maker(kind("size", isSize));
 export const num: (value: number) => Arg = maker(kind("number", isGiven));
 /** A number that elements may be: NaN, too. */
 export const value: (value: number) => Arg = maker(kind("value", isNumber));
+/** Whether something is a tensor of floats, or of whole numbers that nobody gave a dtype, which pass as such. */
+const isFloats = (x: unknown): boolean => isTensor(x) && (x.dtype.isFloat || isWeak(x));
 /** A number, or a float tensor with one for each. */
-export const limit: (value: number) => Arg = maker(
-  kind("limit", (x) => isGiven(x) || isTensor(x) && x.dtype.isFloat),
+export const limit: (value: number) => Arg = maker(kind("limit", (x) => isGiven(x) || isFloats(x)));
+/** A number, a list of them, or a float tensor. */
+export const shares: (value: number) => Arg = maker(
+  kind("shares", (x) => isGiven(x) || Array.isArray(x) || isFloats(x)),
 );
 /** True or false. */
 export const bool: (value: boolean) => Arg = maker(kind("boolean", (x) => typeof x === "boolean"));
