@@ -22,6 +22,7 @@ import {
   readsMemory,
   stripReshape,
 } from "./fusion_plan.ts";
+import { isSelection } from "./reduce_forms.ts";
 import { bodyWeight, KEEP_COST_REPEATED, ownCost } from "./recompute.ts";
 import { stackedAxis } from "./stacked.ts";
 
@@ -301,10 +302,10 @@ export abstract class ContextWalk {
       let active = c.active;
       // a reduce outside of some loops is entered once for each iteration of the others
       active = Math.min(active, this.entries(c));
-      const idx = c.idx.slice();
+      const idx = c.idx.slice(), selects = isSelection(u); // which loads one element, and runs no loop
       for (let i = 0; i < idx.length; i++) {
         if (!axes.includes(i)) continue;
-        active *= from[i];
+        if (!selects) active *= from[i];
         idx[i] = from[i] === 1 ? int(0) : range(from[i], this.newRange(c.kernel), AxisKind.REDUCE);
       }
       return read(u.src[0], c.kernel, idx, active, op === Ops.ADD);

@@ -39,6 +39,15 @@ const READS: readonly (readonly [name: string, make: () => Tensor, want: unknown
     0,
     1999999999,
   ]],
+  // what an index selects is computed for it alone: all of it would not fit in memory
+  [
+    "at of what is padded, rolled and repeated",
+    () =>
+      new Tensor([1, 8], { dtype: "int64" }).realize().pad([[65536, 1181655703]], { value: -5 }).roll([692032279], [0])
+        .unsqueeze(1).expand([1181721241, 412100]).reshape([486987323416100])
+        .at(places(0, 692097815 * 412100, 692097816 * 412100 + 7, 486987323416099)),
+    [-5, 1, 8, -5],
+  ],
   ["repeat", () => new Tensor([1, 2, 3]).realize().repeat([1e9]).at(places(2999999999, 2999999998, 0)), [3, 2, 1]],
   ["repeatInterleave", () => new Tensor([1, 2, 3]).repeatInterleave(1e9).at(places(2999999999, 1e9, 999999999)), [
     3,
