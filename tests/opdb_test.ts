@@ -1,6 +1,6 @@
-/** A part of PyTorch's own test database; `deno run -A tests/fixtures/opdb/opdb.ts` checks all that is stored. */
+/** A part of PyTorch's own test database; `deno run -A tests/fixtures/opdb.ts` checks all that is stored. */
 import { assert, assertEquals } from "@std/assert";
-import { classOf, judge, nameOf, storedSamples } from "./fixtures/opdb/opdb.ts";
+import { classOf, judge, nameOf, storedSamples } from "./fixtures/opdb.ts";
 import { missingForms } from "./fixtures/opdb/opdb_differences.ts";
 import { devicesHere } from "./fixtures/devices.ts";
 import { Device } from "../mod.ts";
