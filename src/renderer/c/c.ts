@@ -290,24 +290,36 @@ const lanes: CRule = (w, u, [a, b]) => {
   return `${full}(${a}, ${b})`;
 };
 
-/** Four products of bytes and what they are added to: an instruction of VNNI, or pairs of products of 16 bits. */
+/**
+ * Four products of bytes and what they are added to: an instruction of VNNI, or pairs of products of 16 bits. clang and gcc
+ * call these by names of their own.
+ */
 const dot: CRule = (w, u, [a, b, c]) => {
   const { count } = u.dtype, bits = 32 * count, t = type(w, u.dtype);
   const bytes = (x: string, i: number): string => `((${x} >> ${8 * i}) & 255)`;
   const signed = (x: string, i: number): string => `((${x} << ${24 - 8 * i}) >> 24)`;
   const each = [0, 1, 2, 3].map((i) => `${bytes("a", i)} * ${signed("b", i)}`).join(" + ");
+  /** The first of these whose builtin and instructions there are, or else the last. */
+  const choose = (head: string, ways: readonly (readonly [string, string, string])[], plain: string): string => {
+    const test = (name: string, macros: string): string => `__has_builtin(${name}) && (${macros})`;
+    return ways.map(([name, macros, body], i) =>
+      `#${i === 0 ? "if" : "elif"} ${test(name, macros)}\n${head} { ${body} }\n`
+    ).join("") + `#else\n${head} { ${plain} }\n#endif`;
+  };
+  const hasVnni = (bits: number): string =>
+    bits === 512
+      ? "defined(__AVX512VNNI__)"
+      : "defined(__AVX512VNNI__) && defined(__AVX512VL__) || defined(__AVXVNNI__)";
+  const vnniNames = (bits: number) => [`__builtin_ia32_vpdpbusd${bits}`, `__builtin_ia32_vpdpbusd_v${bits / 32}si`];
   w.declare("prelude", PRELUDE);
   if (!isVector(u.dtype)) {
     const x4 = vectorType(w, dtypes.int32.vec(4)), wide = (x: string): string => `(${x4}){${x}}`;
-    w.declare(
-      "dot",
-      `#if __has_builtin(__builtin_ia32_vpdpbusd128) && (defined(__AVX512VNNI__) && defined(__AVX512VL__) || defined(__AVXVNNI__))\n` +
-        `INLINE int dot(int a, int b, int c) { return ((${x4})__builtin_ia32_vpdpbusd128(${wide("c")}, ${wide("a")}, ${
-          wide("b")
-        }))[0]; }\n` +
-        `#else\nINLINE int dot(int a, int b, int c) { int r = 0; for (int i = 0; i < 32; i += 8) ` +
-        `r += (a >> i & 255) * (signed char)(b >> i); return (int)((unsigned)c + (unsigned)r); }\n#endif`,
+    const ways = vnniNames(128).map((name) =>
+      [name, hasVnni(128), `return ((${x4})${name}(${wide("c")}, ${wide("a")}, ${wide("b")}))[0];`] as const
     );
+    const plain = "int r = 0; for (int i = 0; i < 32; i += 8) r += (a >> i & 255) * (signed char)(b >> i); " +
+      "return (int)((unsigned)c + (unsigned)r);";
+    w.declare("dot", choose("INLINE int dot(int a, int b, int c)", ways, plain));
     return `dot(${a}, ${b}, ${c})`;
   }
   const name = `dot_x${count}`, head = `INLINE ${t} ${name}(${t} a, ${t} b, ${t} c)`;
@@ -315,17 +327,18 @@ const dot: CRule = (w, u, [a, b, c]) => {
   else {
     const h = vectorType(w, dtypes.int16.vec(2 * count)), uh = wrappingType(w, dtypes.int16.vec(2 * count));
     const half = (x: string): string => `(${h})((${uh})((${h})${x} << 8)) >> 8`;
-    const pairs = (x: string, y: string): string => `(${t})__builtin_ia32_pmaddwd${bits}(${x}, ${y})`;
-    w.declare(
-      name,
-      `#if __has_builtin(__builtin_ia32_vpdpbusd${bits}) && (defined(__AVX512VNNI__) && (defined(__AVX512VL__) || ${bits} == 512) || defined(__AVXVNNI__) && ${bits} < 512)\n` +
-        `${head} { return (${t})__builtin_ia32_vpdpbusd${bits}(c, a, b); }\n` +
-        `#elif __has_builtin(__builtin_ia32_pmaddwd${bits}) && (${bits} < 512 || defined(__AVX512BW__))\n` +
-        `${head} { return c + ${pairs(`(${h})a & 255`, half("b"))} + ${
-          pairs(`(${h})((${uh})a >> 8)`, `(${h})b >> 8`)
-        }; }\n` +
-        `#else\n${head} { return c + ${each}; }\n#endif`,
-    );
+    const madd = `__builtin_ia32_pmaddwd${bits}`, hasMadd = bits < 512 ? "1" : "defined(__AVX512BW__)";
+    const pairs = (name: string, more: string) => {
+      const of = (x: string, y: string): string => `(${t})${name}(${x}, ${y}${more})`;
+      const [low, high] = [of(`(${h})a & 255`, half("b")), of(`(${h})((${uh})a >> 8)`, `(${h})b >> 8`)];
+      return [name, hasMadd, `return c + ${low} + ${high};`] as const;
+    };
+    const ways = [
+      ...vnniNames(bits).map((name) => [name, hasVnni(bits), `return (${t})${name}(c, a, b);`] as const),
+      pairs(madd, ""),
+      ...bits < 512 ? [] : [pairs(`${madd}_mask`, `, (${t}){0}, (unsigned short)-1`)],
+    ];
+    w.declare(name, choose(head, ways, `return c + ${each};`));
   }
   return `${name}(${a}, ${b}, ${c})`;
 };

@@ -1,10 +1,12 @@
 /**
  * CLANG by each C compiler that is here: the same programs, in a process a compiler, give the same values as JS. (The
- * golden and program suites under gcc are a run of tests/run.ts.)
+ * golden and program suites under gcc are a run of tests/run.ts.) Products of bytes also as for processors that lack some of
+ * the instructions of this one.
  */
 import assert from "node:assert/strict";
 import { findCompiler } from "../../../backends/clang/toolchain.ts";
 import { context, Device } from "../../../mod.ts";
+import { inFolder } from "../../support/folder.ts";
 import { ROOT, runDeno } from "../../system/subprocess.ts";
 
 /** Compilers by the names of Debian's packages, and as a system's own. */
@@ -48,5 +50,67 @@ for (const CC of here) {
     assert.deepEqual([bad, results], [[], 30], compiler);
     assert.match(compiler, new RegExp(`/${CC}$`));
   });
+}
+
+/** Products of bytes `[m, k]` and `[n, k]` in words of so many rows, against their integers. */
+const BYTES = `
+import { Device, Tensor } from ${JSON.stringify(new URL("mod.ts", ROOT).href)};
+let seed = 7;
+const byte = () => [0, 255, 128, seed & 255][(seed = Math.imul(seed, 1103515245) + 12345 | 0) >>> 30];
+const device = "CLANG", bad = [];
+const { compiler } = Device.get(device), compile = compiler.compile.bind(compiler);
+let source = "";
+compiler.compile = (list) => {
+  const made = compile(list);
+  source += made.map((p) => p.source).join("");
+  return made;
+};
+for (const [m, n, k] of [[1, 16, 64], [1, 64, 36], [5, 33, 20], [1, 1, 64]]) {
+  const a = Uint8Array.from({ length: m * k }, byte), b = Int8Array.from({ length: n * k }, byte);
+  const put = (data, shape, dtype) => new Tensor([...data], { device }).cast(dtype).reshape(shape).contiguous().realize();
+  const x = put(a, [m, k], "uint8"), lies = n % 16 === 0;
+  const w = lies
+    ? put(b, [n, k], "int8").reshape([n / 16, 16, k / 4, 4]).permute([0, 2, 1, 3]).contiguous().realize()
+      .permute([0, 2, 1, 3]).reshape([n, k])
+    : put(b, [n, k], "int8");
+  const got = await x.cast("int32").matmul(w.cast("int32").transpose(0, 1)).data();
+  for (let i = 0; i < m * n; i++) {
+    let want = 0;
+    for (let l = 0; l < k; l++) want += a[Math.floor(i / n) * k + l] * b[i % n * k + l];
+    if (got[i] !== want) bad.push([m, n, k, i, got[i], want]);
+  }
+}
+console.log(JSON.stringify({ bad, dots: /\\bdot(_x\\d+)?\\(/.test(source) }));`;
+
+/** Processors by the name that compilers have for them, the flags that this one must have for it, and all that it has. */
+const PROCESSORS: readonly (readonly [name: string, flags: readonly string[]])[] = [
+  ["haswell", ["avx2", "fma", "bmi2", "f16c"]], // pairs of products, 32 bytes
+  ["skylake-avx512", ["avx512bw", "avx512vl", "avx512dq", "avx512cd"]], // pairs of products, 64 bytes
+  ["cascadelake", ["avx512_vnni", "avx512bw", "avx512vl", "avx512dq", "avx512cd"]], // sums of four
+  ["alderlake", ["avx_vnni", "avx2"]], // sums of four, 32 bytes
+];
+function flagsHere(): ReadonlySet<string> {
+  try {
+    return new Set(/^flags\s*:\s*(.*)$/m.exec(Deno.readTextFileSync("/proc/cpuinfo"))?.[1].split(" "));
+  } catch {
+    return new Set();
+  }
+}
+const flags = flagsHere(), processors = PROCESSORS.filter(([, needs]) => needs.every((f) => flags.has(f)));
+
+for (const CC of here.filter((name) => name === "gcc" || name === "clang-19")) {
+  for (const [name] of processors) {
+    Deno.test(`CLANG by ${CC} as for ${name}: products of bytes are their integers`, async () => {
+      await inFolder(async (folder) => {
+        const path = context({ CC }, () => findCompiler()!), url = `data:text/javascript,${encodeURIComponent(BYTES)}`;
+        const each = `for a in "$@"; do [ "$a" = -march=native ] && a=-march=${name}; set -- "$@" "$a"; shift; done`;
+        Deno.writeTextFileSync(`${folder}/cc`, `#!/bin/sh\n${each}\nexec ${path} "$@"\n`, { mode: 0o755 });
+        const env = { DEV: "", CC: `${folder}/cc`, CACHEDIR: folder };
+        const { code, stdout, stderr } = await runDeno(["run", "-A", "--no-check", url], { env });
+        assert.equal(code, 0, stderr);
+        assert.deepEqual(JSON.parse(stdout), { bad: [], dots: true });
+      });
+    });
+  }
 }
 if (here.length === 0) Deno.test({ name: "CLANG by each compiler", ignore: true, fn: () => {} });
