@@ -70,7 +70,9 @@ Deno.test("weights: products of bytes are the numbers' but for rounding, and hav
     assert.ok(norm(p.map((v, i) => v - q[i])) <= 1e-5 * norm(q), `${format.name}: the gradient`);
     made.push(format.name);
   }
-  assert.deepEqual(made, ["Q4_0", "Q4_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K", "TQ2_0"]);
+  assert.deepEqual(made, [
+    ...["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "TQ2_0"],
+  ]);
 });
 
 Deno.test("weights: a quantized file that was loaded is still the file", async () => {

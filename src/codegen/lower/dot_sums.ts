@@ -39,6 +39,12 @@ function splat(byte: number): UOp {
   return constant(Math.imul(byte & 255, 0x01010101), int32);
 }
 
+/** Sums of offsets, folded: what is 0 is no sum of another operand. */
+function plus(a: UOp, b: UOp): UOp {
+  if (a.op === Ops.CONST && b.op === Ops.CONST) return constant((a.value + b.value) | 0, int32);
+  return a.isConst(0) ? b : b.isConst(0) ? a : a.add(b);
+}
+
 /** An operand: the word of four of its values modulo 256, their bounds, and what is added to each behind that. */
 interface Bytes {
   readonly word: UOp;
@@ -138,7 +144,7 @@ function withoutOffset(u: UOp, own: readonly UOp[]): { value: UOp; offset: UOp }
     for (const [x, c] of [u.src, u.src.toReversed()]) {
       if (own.some((r) => dependsOn(c, r))) continue;
       const { value, offset } = withoutOffset(x, own);
-      return { value, offset: offset.add(c) };
+      return { value, offset: plus(offset, c) };
     }
   }
   if (u.op === Ops.CAST && u.dtype === int32 && u.src[0].dtype === int32) return withoutOffset(u.src[0], own);
@@ -209,7 +215,7 @@ function asBytes(x: Bytes, isSigned: boolean): Bytes | undefined {
   const [least, most] = isSigned ? [0, 255] : [-128, 127];
   if (x.low < least || x.high > most) return undefined;
   const flipped = x.word.alu(Ops.XOR, splat(128));
-  return { word: flipped, low, high, offset: x.offset.add(isSigned ? 128 : -128) };
+  return { word: flipped, low, high, offset: plus(x.offset, constant(isSigned ? 128 : -128, int32)) };
 }
 
 /** Copies and lanes of a value. */

@@ -95,13 +95,21 @@ function join(x: Tensor, axes: number): Tensor {
 function nibbles(q: Tensor): Tensor {
   return join(fields(q.cast(int32), 2, 4), 2);
 }
-/** The 32 bits at byte `at`, as a number: `[..., 1]`. */
-function word(raw: Tensor, at: number): Tensor {
-  return bytes(raw, at, 4).bitcast(int32);
+/**
+ * The 32 bits at byte `at`, sorted so that bytes of neighboring elements are neighbors: bit f of byte j is that of element
+ * 4 f + j. uint8 `[..., 4]`.
+ */
+function sortedBits(raw: Tensor, at: number): Tensor {
+  let x = bytes(raw, at, 4).bitcast(int32).rshift(steps(4, 1, 0)).bitwiseAnd(0x11111111);
+  // every fourth bit, moved together
+  for (const [by, mask] of [[3, 0x03030303], [6, 0x000f000f], [12, 0xff]]) {
+    x = x.bitwiseOr(x.rshift(by)).bitwiseAnd(mask);
+  }
+  return x.cast(uint8);
 }
-/** The bits of words `[..., 1]`, moved up to bit 4: `[..., 32]`. */
+/** Such bits, moved up to bit 4: `[..., 32]`. */
 function fifthBits(high: Tensor): Tensor {
-  return high.rshift(steps(32, 1, 0)).bitwiseAnd(1).lshift(4);
+  return join(fields(high.cast(int32), 8, 1), 2).lshift(4);
 }
 /** The 6-bit scales and minima of Q4_K and Q5_K, of 12 bytes: both `[..., 8]`. */
 function scaleMin(raw: Tensor, at: number): [Tensor, Tensor] {
@@ -293,21 +301,27 @@ const ROWS: Readonly<Record<FormatName, Row>> = {
     6,
     32,
     22,
-    (r) => [halfAt(r, 0), word(r, 2), bytes(r, 6, 16)],
+    (r) => [halfAt(r, 0), sortedBits(r, 2), bytes(r, 6, 16)],
     (d, high, q) => group(nibbles(q).bitwiseOr(fifthBits(high)).sub(16), d),
   ],
   Q5_1: [
     7,
     32,
     24,
-    (r) => [halfAt(r, 0), halfAt(r, 2), word(r, 4), bytes(r, 8, 16)],
+    (r) => [halfAt(r, 0), halfAt(r, 2), sortedBits(r, 4), bytes(r, 8, 16)],
     (d, m, high, q) => group(nibbles(q).bitwiseOr(fifthBits(high)), d, m),
   ],
   Q8_0: [8, 32, 34, (r) => [halfAt(r, 0), signed(r, 2, 32)], (d, q) => group(q, d)],
-  Q2_K: [10, 256, 84, (r) => [halfAt(r, 80), halfAt(r, 82), bytes(r, 0, 16), bytes(r, 16, 64)], (d, least, s, q) => {
-    const x = s.cast(int32), of = (h: Tensor, y: Tensor) => h.cast(float32).mul(y.cast(float32));
-    return scaled(cut(pairs(q), 16, 16), of(d, x.bitwiseAnd(15)), of(least, x.rshift(4)).neg());
-  }],
+  Q2_K: [
+    10,
+    256,
+    84,
+    (r) => [halfAt(r, 80), halfAt(r, 82).neg(), bytes(r, 0, 16), bytes(r, 16, 64)],
+    (d, least, s, q) => {
+      const x = s.cast(int32), of = (h: Tensor, y: Tensor) => h.cast(float32).mul(y.cast(float32));
+      return scaled(cut(pairs(q), 16, 16), of(d, x.bitwiseAnd(15)), of(least, x.rshift(4)));
+    },
+  ],
   Q3_K: [
     11,
     256,
@@ -393,6 +407,16 @@ const BYTES: Partial<Record<FormatName, (...planes: Tensor[]) => ByteGroups>> = 
   Q4_0: (d, q) => oneGroup(nibbles(q), d, -8),
   Q4_1: (d, m, q) => oneGroup(nibbles(q), d, m),
   Q8_0: (d, q) => oneGroup(q.cast(int32).add(128), d, -128),
+  Q5_0: (d, high, q) => oneGroup(nibbles(q).bitwiseOr(fifthBits(high)), d, -16),
+  Q5_1: (d, m, high, q) => oneGroup(nibbles(q).bitwiseOr(fifthBits(high)), d, m),
+  Q2_K: (d, least, s, q) => {
+    // without a cast or a sign more: what costs no more than a group has elements is computed beside its sum
+    return byteGroups(cut(pairs(q), 16, 16), scaleOf(d, s.bitwiseAnd(15)), scaleOf(least, s.rshift(4)));
+  },
+  Q3_K: (d, s, high, q) => {
+    const top = join(fields(high.cast(int32), 8, 1), 2).lshift(2);
+    return byteGroups(cut(pairs(q).bitwiseOr(top), 16, 16), scaleOf(d, s), -4);
+  },
   Q4_K: (d, least, sc, m, q) => byteGroups(nibbles64(q), scaleOf(d, sc), scaleOf(least, m).neg()),
   Q5_K: (d, least, sc, m, high, q) =>
     byteGroups(

@@ -112,6 +112,20 @@ for (const device of (await devicesHere()).filter(hasDots)) {
   });
 }
 
+for (const device of (await devicesHere()).filter(hasDots)) {
+  Deno.test(`dot sums ${device}: signs that are flipped take no sum of the other operand`, () => {
+    const random = new Random(3), n = 32, k = 64;
+    const of = (m: number) => bytesOf("int8", m * k, random);
+    const x = put(of(1), [1, k], "int8", device), w = put(of(n), [n, k], "int8", device, LIES[2]);
+    const product = (a: Tensor, b: Tensor) => a.matmul(b.transpose(0, 1));
+    const wide = [x, w].map((t) => t.cast("int32"));
+    assertEquals(dotsIn(product(wide[0], wide[1].add(128)), device), 1);
+    assertEquals(dotsIn(product(wide[0].add(128), wide[1]), device), 1);
+    // of two signed operands, one sum is of what has one row
+    assertEquals(dotsIn(product(wide[0], wide[1]), device), 2);
+  });
+}
+
 Deno.test("dot sums: DOT is of unsigned bytes and signed ones, and wraps", () => {
   const { int32 } = dtypes, dot = (a: number, b: number, c: number) => evalOp(Ops.DOT, int32, int32, [a, b, c]);
   assertEquals(dot(-1, -1, 0), -4 * 255);
