@@ -49,7 +49,7 @@ function sharpness(place: Place, x: Tensor, { scale, length }: { scale: number; 
 function headProjection(spec: ModelSpec, store: WeightStore, layer: number): Projection {
   const { heads, kvHeads, headDim, rope } = spec, at = `blk.${layer}.`, project = threeProducts(spec, store, at);
   const normOf = (name: string, h: number) =>
-    normLayer(spec, store, at + name, spec.wideHeadNorm ? h * headDim : headDim);
+    normLayer(spec, store, at + name, spec.wideHeadNorm ? h * headDim : headDim, h);
   const qNorm = normOf("attn_q_norm", heads), kNorm = normOf("attn_k_norm", kvHeads);
   const heed = (x: Tensor, norm: Layer | undefined): Tensor => {
     if (norm === undefined) return x;

@@ -5,7 +5,7 @@
  * @module
  */
 import { dtypes } from "../../dtype/dtype.ts";
-import { ArgumentError } from "../../helpers/errors.ts";
+import { ArgumentError, FormatError } from "../../helpers/errors.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import type { Gguf } from "../files/gguf.ts";
 import { type CacheKind, emptyCache, type LayerCache, memoryOf } from "./cache_memory.ts";
@@ -50,6 +50,10 @@ export class Decoder {
   constructor(file: Gguf, name: string, device: string, context?: number) {
     const spec = this.spec = modelSpec(file.metadata, name),
       store = this.store = new WeightStore(file.tensors, device, name);
+    if (spec.layers > file.tensors.size) {
+      const reason = `it is said to have ${spec.layers} layers, and it has ${file.tensors.size} tensors`;
+      throw new FormatError("load", { file: name, reason });
+    }
     this.source = file;
     this.device = device;
     this.context = Math.min(context ?? spec.context, spec.context);

@@ -33,7 +33,9 @@ function act(activation: ModelSpec["activation"], x: Tensor): Tensor {
 export function feedForward(spec: ModelSpec, store: WeightStore, at: string, suffix = ""): Layer {
   const { dim, activation } = spec, upWeight = store.get(`${at}ffn_up${suffix}.weight`), [rows] = upWeight.shape;
   const isGated = store.maybe(`${at}ffn_gate${suffix}.weight`) !== undefined;
-  const [, inner] = store.get(`${at}ffn_down${suffix}.weight`).shape,
+  const [, given] = store.get(`${at}ffn_down${suffix}.weight`).shape;
+  // without a gate of its own, the first half of the rows may be one
+  const inner = !isGated && given * 2 === rows ? given : rows,
     down = needed(store, `${at}ffn_down${suffix}`, dim, inner);
   if (isGated) {
     const both = products(store, [`${at}ffn_gate${suffix}`, `${at}ffn_up${suffix}`], [rows, rows], dim);
@@ -74,7 +76,10 @@ export function expertLayer(spec: ModelSpec, store: WeightStore, at: string): La
     store.get(`${at}${name}_exps.weight`),
     store.maybe(`${at}${name}_exps.bias`),
   ];
-  const [gate, up, down] = ["ffn_gate", "ffn_up", "ffn_down"].map(part);
+  const [gate, up, down] = ["ffn_gate", "ffn_up", "ffn_down"].map(part), [, inner] = up[0].shape;
+  for (const [name, m, n] of [["gate", inner, dim], ["up", inner, dim], ["down", dim, inner]] as const) {
+    store.get(`${at}ffn_${name}_exps.weight`, [e.count, m, n]);
+  }
   const shared = store.maybe(`${at}ffn_up_shexp.weight`) && feedForward(spec, store, at, "_shexp");
   const sharedGate = store.maybe(`${at}ffn_gate_inp_shexp.weight`);
   /** `[T, K, m]` of x `[T, K or 1, n]` by the weights `[E, m, n]` of the chosen. */

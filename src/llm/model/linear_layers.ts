@@ -3,10 +3,11 @@
  *
  * @module
  */
+import { prod } from "../../helpers/math.ts";
 import type { Tensor } from "../../tensor/tensor.ts";
 import type { ModelSpec } from "./model_spec.ts";
 import type { RopeTable } from "./rope_tables.ts";
-import type { WeightStore } from "./weight_store.ts";
+import type { Weight, WeightStore } from "./weight_store.ts";
 
 /** Where in the sequence a call is. */
 export interface Place {
@@ -39,14 +40,23 @@ export function rmsNorm(x: Tensor, eps: number): Tensor {
   return x.mul(x.square().mean(-1, { keepdim: true }).add(eps).rsqrt());
 }
 
-/** A norm by the name of its weight. */
+/**
+ * A norm of rows of `size` by the name of its weight, which they share, or of which each of `rows` has a part.
+ *
+ * @throws {FormatError} for a weight of another size
+ */
 export function normLayer(
   spec: ModelSpec,
   store: WeightStore,
   name: string,
   size: number = spec.dim,
+  rows = 1,
 ): Layer | undefined {
-  const weight = store.maybe(`${name}.weight`), bias = store.maybe(`${name}.bias`);
+  const sized = (name: string): Weight | undefined => {
+    const w = store.maybe(name), n = w === undefined ? size : prod(w.shape);
+    return n === size || n === rows * size ? w : store.maybe(name, [size]);
+  };
+  const weight = sized(`${name}.weight`), bias = sized(`${name}.bias`);
   if (weight === undefined && !(spec.architecture === "olmo" && /norm$/.test(name))) return undefined;
   return (x) => {
     const centered = spec.norm === "layer" ? x.sub(x.mean(-1, { keepdim: true })) : x;
