@@ -252,6 +252,52 @@ Deno.test("server: a full queue says so, a client that vanishes frees its place"
   assert.deepEqual([status, answer.usage.completion_tokens], [200, 60]);
 });
 
+Deno.test("server: who vanishes while waiting leaves the line at once", async () => {
+  const gone = new AbortController(),
+    counts = async () => {
+      const { running, waiting } = await (await server.handle(new Request("http://x/health"))).json() as Any;
+      return [running, waiting];
+    };
+  const ask = (more: object, signal?: AbortSignal) => {
+    const body = JSON.stringify({ ...greedy, prompt: PROMPT, ...more });
+    return server.handle(new Request("http://x/v1/completions", { method: "POST", body, signal: signal ?? null }));
+  };
+  const first = ask({ max_tokens: 100 });
+  const waiting = [ask({}, gone.signal), ask({ stream: true }, gone.signal)];
+  while ((await counts()).join() !== "1,2") await new Promise((go) => setTimeout(go, 1));
+  assert.equal((await ask({})).status, 429);
+  gone.abort();
+  for (const response of await Promise.all(waiting)) {
+    assert.equal(response.status, 499);
+    assert.match(await response.text(), /went away before its turn/);
+  }
+  assert.deepEqual(await counts(), [1, 0]);
+  const next = ask({});
+  assert.deepEqual([(await first).status, (await next).status], [200, 200]);
+  assert.deepEqual(await counts(), [0, 0]);
+});
+
+Deno.test("server: HEAD gives the head of GET, and a wrong method is told the right ones", async () => {
+  for (const path of ["/", "/health", "/v1/models", "/v1/models/stories260K"]) {
+    const [head, get] = await Promise.all(["HEAD", "GET"].map(async (method) => {
+      const response = await server.handle(new Request(`http://x${path}`, { method }));
+      return [response.status, response.headers.get("content-type"), (await response.text()).length] as const;
+    }));
+    assert.deepEqual(head, [200, get[1], 0]);
+    assert.ok(get[2] > 0);
+  }
+  const rows = [["POST", "/health", "GET, HEAD"], ["HEAD", CHAT, "POST"], ["PUT", CHAT, "POST"], [
+    "OPTIONS",
+    CHAT,
+    "POST",
+  ]];
+  for (const [method, path, allow] of rows) {
+    const response = await server.handle(new Request(`http://x${path}`, { method }));
+    assert.deepEqual([response.status, response.headers.get("allow")], [405, allow], `${method} ${path}`);
+    await response.body?.cancel();
+  }
+});
+
 Deno.test("server: requests at once are answered side by side, each as alone", async () => {
   using several = await LanguageModel.load(STORIES, { context: 128, sequences: 3 });
   const to = new ModelServer(several, { queue: 1, speculate: 3 }), order: number[] = [];

@@ -129,7 +129,9 @@ export class ModelServer {
   async handle(request: Request): Promise<Response> {
     this.counts.requests++;
     try {
-      return this.open(await this.route(request));
+      const response = await this.route(request);
+      // the head of what GET gives (https://www.rfc-editor.org/rfc/rfc9110#name-head)
+      return this.open(request.method === "HEAD" ? new Response(null, response) : response);
     } catch (error) {
       const e = this.failed(error);
       return this.open(json(e.status, e.body()));
@@ -180,8 +182,11 @@ export class ModelServer {
       ? "POST"
       : undefined;
     if (wants === undefined) throw new ApiError(404, `there is no ${pathname}`, null, "not_found");
-    if (method !== wants) {
-      throw new ApiError(405, `${pathname} takes ${wants}, not ${method}`, null, "method_not_allowed");
+    if (method !== wants && !(method === "HEAD" && wants === "GET")) {
+      const e = this.failed(new ApiError(405, `${pathname} takes ${wants}, not ${method}`, null, "method_not_allowed"));
+      const response = json(e.status, e.body());
+      response.headers.set("allow", wants === "GET" ? "GET, HEAD" : wants);
+      return response;
     }
     if (
       !OPEN.includes(pathname) && this.key !== undefined &&
@@ -258,7 +263,7 @@ export class ModelServer {
         ),
       );
     }
-    return await this.streamed(async (send, signal) => {
+    return await this.streamed(request, async (send, signal) => {
       const events = new ResponseEvents(head, (event, data) => send(data, event));
       events.begin();
       try {
@@ -335,7 +340,7 @@ export class ModelServer {
   }
   /** Waits for a place. What `work` hears of is over when the client or the server goes. */
   private async inTurn<T>(gone: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
-    const leave = await this.turns.enter();
+    const leave = await this.turns.enter(gone);
     try {
       return await work(AbortSignal.any([gone, this.closing.signal]));
     } finally {
@@ -392,7 +397,7 @@ export class ModelServer {
       });
     }
     const part = { ...envelope(form.streamObject), ...parsed.includeUsage ? { usage: null } : {} };
-    return await this.streamed(async (send, signal) => {
+    return await this.streamed(request, async (send, signal) => {
       const event = (choice: unknown) => send({ ...part, choices: [choice] }), answers: Answer[] = [];
       try {
         for (const [i, job] of jobs.entries()) {
@@ -416,8 +421,11 @@ export class ModelServer {
     });
   }
   /** Events as they come; `write` has a signal that says when the client is gone. */
-  private async streamed(write: (send: Send, signal: AbortSignal) => Promise<void>): Promise<Response> {
-    const leave = await this.turns.enter(), gone = new AbortController();
+  private async streamed(
+    request: Request,
+    write: (send: Send, signal: AbortSignal) => Promise<void>,
+  ): Promise<Response> {
+    const leave = await this.turns.enter(request.signal), gone = new AbortController();
     const signal = AbortSignal.any([gone.signal, this.closing.signal]);
     const start = async (out: ReadableStreamDefaultController<Uint8Array>): Promise<void> => {
       const send: Send = (data, event) => {
