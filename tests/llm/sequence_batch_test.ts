@@ -123,3 +123,23 @@ Deno.test("batch: a cache in q8_0 is within half a step of each number, and a qu
   assert.deepEqual((await Promise.all([ask(together, 0), ask(together, 2)])).map((c) => c.text), want);
   assert.ok(want[0].startsWith(", there was a little girl named Lily"), want[0]);
 });
+
+Deno.test("batch: a text that is given up while it is read ends before all of it is read", async () => {
+  using model = await LanguageModel.load(STORIES, { context: 512, device: "WASM", sequences: 2 });
+  const prompt = model.promptIds(" Lily likes to play in the park.".repeat(30)), stop = new AbortController();
+  assert.ok(prompt.length > 250);
+  const other = model.complete("Once upon a time", { maxTokens: 12 });
+  const [got] = await Promise.all([
+    model.complete(prompt, { maxTokens: 5, signal: stop.signal }),
+    new Promise((go) => setTimeout(go)).then(() => stop.abort()),
+  ]);
+  assert.deepEqual([got.text, got.finish, got.completionTokens], ["", "abort", 0]);
+  assert.equal((await other).text, ", there was a little girl named Lily. She");
+  // what was read of it stays, and is less than all
+  const again = await model.complete(prompt, { maxTokens: 5 });
+  assert.ok(again.cachedTokens < prompt.length - 64, `${again.cachedTokens} of ${prompt.length} were read`);
+  using alone = await LanguageModel.load(STORIES, { context: 512, device: "WASM" });
+  assert.equal(again.text, (await alone.complete(prompt, { maxTokens: 5 })).text);
+  const never = await model.complete("Once", { maxTokens: 5, signal: AbortSignal.abort() });
+  assert.deepEqual([never.text, never.finish], ["", "abort"]);
+});

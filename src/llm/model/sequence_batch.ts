@@ -25,7 +25,7 @@ import {
 
 /** How a reader that waits is given its token, or what went wrong. */
 interface Wanted {
-  readonly resolve: (token: NextToken) => void;
+  readonly resolve: (token: NextToken | undefined) => void;
   readonly reject: (error: unknown) => void;
 }
 
@@ -34,6 +34,8 @@ interface Member {
   readonly sequence: Sequence;
   /** Where its reader waits for a token. */
   wants: Wanted | undefined;
+  /** Its reader wants no more. */
+  aborted: boolean;
 }
 
 /** How long texts wait for those whose readers are slow, and after how long other tasks of the program have a turn. */
@@ -89,7 +91,8 @@ export class SequenceBatch {
 
   /**
    * Chooses the token behind `tokens`, again and again until the caller stops: the text goes on by what was chosen.
-   * `onRead` is told how many tokens of the text need no reading.
+   * `onRead` is told how many tokens of the text need no reading. It ends where `signal` says so, also between chunks of
+   * the text that is read.
    *
    * @throws {ArgumentError} for more tokens than the context has, and where all sequences are taken
    */
@@ -99,19 +102,30 @@ export class SequenceBatch {
     onRead?: (cached: number) => void,
     constraint?: TokenConstraint,
     speculation?: Speculation,
+    signal?: AbortSignal,
   ): AsyncGenerator<NextToken> {
-    const sequence = this.sequenceFor(tokens), member: Member = { sequence, wants: undefined };
+    if (signal?.aborted) return;
+    const sequence = this.sequenceFor(tokens), member: Member = { sequence, wants: undefined, aborted: false };
+    const abort = (): void => {
+      // a chunk or a step that is under way ends first
+      member.aborted = true;
+      this.wake();
+    };
+    signal?.addEventListener("abort", abort, { once: true });
     this.members.add(member);
     try {
       const known = sequence.begin(tokens, sampling, constraint, speculation);
       onRead?.(known);
       while (!sequence.full) {
-        yield await new Promise<NextToken>((resolve, reject) => {
+        const next = await new Promise<NextToken | undefined>((resolve, reject) => {
           member.wants = { resolve, reject };
           this.wake();
         });
+        if (next === undefined) return;
+        yield next;
       }
     } finally {
+      signal?.removeEventListener("abort", abort);
       this.members.delete(member);
       this.used[sequence.row] = ++this.uses;
       this.wake();
@@ -193,6 +207,7 @@ export class SequenceBatch {
   private async run(): Promise<void> {
     this.running = true;
     await this.turnOfOthers();
+    for (const m of this.members) if (m.aborted) settle(m, (wants) => wants.resolve(undefined));
     const wanting = [...this.members].filter((m) => m.wants !== undefined);
     const reading = wanting.filter((m) => m.sequence.reads);
     try {

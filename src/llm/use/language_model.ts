@@ -186,7 +186,7 @@ export class LanguageModel {
       stream = tokenizer.stream({ continues: masked || ids.some((id) => tokenizer.bytesOf(id).length > 0) });
     let first = began, count = 0, cached = 0, guessed = 0, finish: FinishReason = "length", stopped = false;
     if (limit > 0) {
-      for await (const next of this.batch.generate(ids, sampling, onRead, constraint, speculation)) {
+      for await (const next of this.batch.generate(ids, sampling, onRead, constraint, speculation, signal)) {
         if (count++ === 0) first = performance.now();
         if (next.guessed) guessed++;
         if (signal?.aborted) {
@@ -206,6 +206,8 @@ export class LanguageModel {
         }
         if (count >= limit) break;
       }
+      // before its first token, or between two
+      if (signal?.aborted && finish === "length" && count < limit) finish = "abort";
     }
     if (!stopped) {
       const [text, ends] = filter.push(stream.end()), rest = ends ? text : text + filter.end();
