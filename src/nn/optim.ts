@@ -3,6 +3,7 @@
  *
  * @module
  */
+export { Adafactor, type AdafactorOptions } from "./optim/adafactor.ts";
 export {
   Adadelta,
   type AdadeltaOptions,
@@ -15,6 +16,7 @@ export {
 } from "./optim/adaptive.ts";
 export { Adam, type AdamOptions, AdamW, LAMB } from "./optim/adam.ts";
 export { Adamax, NAdam, type NAdamOptions, RAdam, type RAdamOptions } from "./optim/adam_variants.ts";
+export { ASGD, type ASGDOptions } from "./optim/asgd.ts";
 export {
   CosineAnnealingWarmRestarts,
   type CosineRestartOptions,
@@ -32,6 +34,7 @@ export {
 export { LBFGS, type LBFGSOptions } from "./optim/lbfgs.ts";
 export { clipGradNorm, clipGradValue, GradScaler, type GradScalerOptions } from "./optim/scaling.ts";
 export {
+  ChainedScheduler,
   ConstantLR,
   CosineAnnealingLR,
   type CosineAnnealingOptions,

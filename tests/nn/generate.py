@@ -53,12 +53,15 @@ O=dict(sgd=lambda p:torch.optim.SGD(p,lr=.1),momentum=lambda p:torch.optim.SGD(p
  nadam=lambda p:torch.optim.NAdam(p,lr=.01),nadamall=lambda p:torch.optim.NAdam(p,lr=.01,betas=(.8,.99),momentum_decay=.1,weight_decay=.1,decoupled_weight_decay=True),
  radam=lambda p:torch.optim.RAdam(p,lr=.01,weight_decay=.1),radamshort=lambda p:torch.optim.RAdam(p,lr=.01,betas=(.8,.6),weight_decay=.1,decoupled_weight_decay=True),
  adamax=lambda p:torch.optim.Adamax(p,lr=.01),adamaxall=lambda p:torch.optim.Adamax(p,lr=.01,betas=(.8,.9),weight_decay=.1),
+ asgd=lambda p:torch.optim.ASGD(p,lr=.1),asgdall=lambda p:torch.optim.ASGD(p,lr=.1,lambd=.3,alpha=.6,t0=1,weight_decay=.1),
+ adafactor=lambda p:torch.optim.Adafactor(p),adafactorall=lambda p:torch.optim.Adafactor(p,lr=.3,beta2_decay=-.5,eps=(.1,.05),d=1.2,weight_decay=.1),
  muon=lambda p:torch.optim.Muon(p,lr=.1), lars=lambda p:Lars(p,.1,.9,.01,.02), lamb=lambda p:Lamb(p,.1,.9,.999,1e-6,.05), classic=lambda p:Classic(p,.9))
 for k,mk in O.items():
     w=fill([3,2] if k!='muon' else [2,3],0.37,0.2,0.1).requires_grad_(); b=fill([2],0.3,0.4).requires_grad_(); opt=mk([w,b] if k!='muon' else [w]); ls=[]
     for s in range(4):
         opt.zero_grad(); x=fill([4,3],0.53,0.1*s); w_=w if k!='muon' else w.t(); l=((torch.tanh(x@w_+b)-0.3)**2).mean(); l.backward(); opt.lr(s) if hasattr(opt,'lr') else 0; opt.step(); ls.append(l)
     out[k]=dict(w=r(w),b=r(b),l=[round(v.item(),6) for v in ls])
+    if k.startswith('asgd'): out[k]['ax']=r(opt.state[w]['ax'])
 # sequences: outputs, states and the gradient of the input
 torch.set_printoptions(sci_mode=False)
 def seq(name,m,shape,state=None):
@@ -118,6 +121,7 @@ for k,mk in dict(stepLR=lambda o:S.StepLR(o,3,gamma=.5),multiStepLR=lambda o:S.M
     cyclic=lambda o:S.CyclicLR(o,.1,.5,step_size_up=3,step_size_down=2,cycle_momentum=False),cyclic2=lambda o:S.CyclicLR(o,.1,.5,step_size_up=2,mode='triangular2',cycle_momentum=False),cyclicExp=lambda o:S.CyclicLR(o,.1,.5,step_size_up=2,mode='exp_range',gamma=.9,cycle_momentum=False),
     cyclicScale=lambda o:S.CyclicLR(o,.1,.5,step_size_up=2,scale_fn=lambda t:1/(1+t),scale_mode='iterations',cycle_momentum=False),
     sequential=lambda o:S.SequentialLR(o,[S.LinearLR(o,.1,total_iters=4),S.CosineAnnealingLR(o,6,eta_min=.01),S.ConstantLR(o,.5,total_iters=2)],[4,10]),
+    chained=lambda o:S.ChainedScheduler([S.LinearLR(o,.1,total_iters=4),S.StepLR(o,3,gamma=.5),S.CosineAnnealingLR(o,20)]),
     oneCycle=lambda o:S.OneCycleLR(o,.5,total_steps=13,cycle_momentum=False),oneCycleLinear=lambda o:S.OneCycleLR(o,.5,total_steps=13,pct_start=.5,anneal_strategy='linear',div_factor=5,cycle_momentum=False),
     plateau=lambda o:S.ReduceLROnPlateau(o,factor=.5,patience=1,cooldown=1,min_lr=.03),plateauMax=lambda o:S.ReduceLROnPlateau(o,mode='max',patience=2,threshold=.05,threshold_mode='abs')).items():
     o=torch.optim.SGD([torch.zeros(1)],lr=.2); sc=mk(o); v=[o.param_groups[0]['lr']]

@@ -49,6 +49,14 @@ const TABLE: readonly (readonly [string, Make])[] = [
   ],
   ["adamax", (p) => new nn.optim.Adamax(p, { lr: 0.01 })],
   ["adamaxall", (p) => new nn.optim.Adamax(p, { lr: 0.01, b1: 0.8, b2: 0.9, weightDecay: 0.1, fused: true })],
+  ["asgd", (p) => new nn.optim.ASGD(p, { lr: 0.1 })],
+  ["asgdall", (p) => new nn.optim.ASGD(p, { lr: 0.1, lambd: 0.3, alpha: 0.6, t0: 1, weightDecay: 0.1 })],
+  ["asgdall", (p) => new nn.optim.ASGD(p, { lr: 0.1, lambd: 0.3, alpha: 0.6, t0: 1, weightDecay: 0.1, fused: true })],
+  ["adafactor", (p) => new nn.optim.Adafactor(p)],
+  [
+    "adafactorall",
+    (p) => new nn.optim.Adafactor(p, { lr: 0.3, beta2Decay: -0.5, eps: [0.1, 0.05], d: 1.2, weightDecay: 0.1 }),
+  ],
   ["lars", (p) => new nn.optim.LARS(p, { lr: 0.1, momentum: 0.9, weightDecay: 0.01, tcoef: 0.02 })],
   ["lamb", (p) => new nn.optim.LAMB(p, { lr: 0.1, weightDecay: 0.05 })],
   ["momentum", (p) => new nn.optim.SGD(p, { lr: 0.1, momentum: 0.9, weightDecay: 0.01, fused: true })],
@@ -77,6 +85,7 @@ for (const [i, [name, make]] of TABLE.entries()) {
       for (let i = 0; i < 4; i++) await close(run(fill([4, 3], 0.53, 0.1 * i).realize()), [want.l[i]]);
       await close(w, want.w);
       await close(b, want.b);
+      if (optimizer instanceof nn.optim.ASGD) await close(optimizer.averages[0].flatten().at([0, 6]), want.ax);
     });
   }
 }
@@ -93,6 +102,9 @@ for (
     ["Cannot make NAdam: momentumDecay", (w: Tensor) => new nn.optim.NAdam([w], { momentumDecay: -1 })],
     ["Cannot make RAdam: b2", (w: Tensor) => new nn.optim.RAdam([w], { b2: 1.5 })],
     ["Cannot make Adamax: eps", (w: Tensor) => new nn.optim.Adamax([w], { eps: -1 })],
+    ["Cannot make Adafactor: d", (w: Tensor) => new nn.optim.Adafactor([w], { d: 0.5 })],
+    ["Cannot make Adafactor: eps are two", (w: Tensor) => new nn.optim.Adafactor([w], { eps: 1 as never })],
+    ["Cannot make ASGD: t0", (w: Tensor) => new nn.optim.ASGD([w], { t0: -1 })],
     ['Cannot make Adagrad: unknown option "alpha"', (w: Tensor) => new nn.optim.Adagrad([w], { alpha: 1 } as never)],
   ] as const
 ) {

@@ -16,6 +16,8 @@ const OPTIMIZERS: Readonly<Record<string, (w: Tensor, b: Tensor) => Driven>> = {
   NAdam: (w, b) => new optim.NAdam([w, b], { lr: 0.1 }),
   RAdam: (w, b) => new optim.RAdam([w, b], { lr: 0.1, b2: 0.8 }),
   Adamax: (w, b) => new optim.Adamax([w, b], { lr: 0.1 }),
+  ASGD: (w, b) => new optim.ASGD([w, b], { lr: 0.1, lambd: 0.1, t0: 1 }),
+  Adafactor: (w, b) => new optim.Adafactor([w, b]),
   LAMB: (w, b) => new optim.LAMB([w, b], { lr: 0.1 }),
   LARS: (w, b) => new optim.LARS([w, b], { lr: 0.1 }),
   Muon: (w) => new optim.Muon([w], { lr: 0.1 }),
@@ -34,6 +36,10 @@ const SCHEDULES: Readonly<Record<string, (o: Driven) => Schedule>> = {
   SequentialLR: (o) => {
     const schedulers = [new optim.ConstantLR(o, { totalIters: 3 }), new optim.ExponentialLR(o, { gamma: 0.7 })];
     return new optim.SequentialLR(o, { schedulers, milestones: [3] });
+  },
+  ChainedScheduler: (o) => {
+    const schedulers = [new optim.ConstantLR(o, { totalIters: 3 }), new optim.ExponentialLR(o, { gamma: 0.7 })];
+    return new optim.ChainedScheduler(o, { schedulers });
   },
   PolynomialDecayWithWarmup: (o) => new optim.PolynomialDecayWithWarmup(o, { totalSteps: 9, warmupSteps: 2 }),
   OneCycleLR: (o) => new optim.OneCycleLR(o, { maxLr: 0.5, totalSteps: 9 }),

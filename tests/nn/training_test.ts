@@ -129,6 +129,16 @@ const SCHEDULES: readonly (readonly [string, Make])[] = [
       return new optim.SequentialLR(o, { schedulers, milestones: [4, 10] });
     },
   ],
+  [
+    "chained",
+    (o) => {
+      const first = new optim.LinearLR(o, { startFactor: 0.1, totalIters: 4 });
+      const second = new optim.StepLR(o, { stepSize: 3, gamma: 0.5 });
+      return new optim.ChainedScheduler(o, {
+        schedulers: [first, second, new optim.CosineAnnealingLR(o, { tMax: 20 })],
+      });
+    },
+  ],
   ["oneCycle", (o) => new optim.OneCycleLR(o, { maxLr: 0.5, totalSteps: 13 })],
   [
     "oneCycleLinear",
@@ -152,6 +162,16 @@ for (const [name, make] of SCHEDULES) {
     }
     got.forEach((lr, i) =>
       assert.ok(Math.abs(lr - golden[name].lr[i]) < 1e-7, `${i}: ${lr}, not ${golden[name].lr[i]}`)
+    );
+  });
+}
+
+for (const schedulers of [[], [1], undefined] as const) {
+  Deno.test(`optim: schedules that are ${JSON.stringify(schedulers)} are not chained`, () => {
+    const o = new optim.SGD([Tensor.zeros([1], { requiresGrad: true })]);
+    assert.throws(
+      () => new optim.ChainedScheduler(o, { schedulers } as never),
+      /ArgumentError: Cannot make ChainedScheduler: (schedulers must be a list of some|it takes schedulers that are)/,
     );
   });
 }

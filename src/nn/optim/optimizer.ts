@@ -320,7 +320,15 @@ export abstract class Optimizer {
   /** A 1-element float32 tensor in memory of its own, with the state. */
   protected scalarState(value: number): Tensor {
     const device = this.device ?? this.params[0].device;
-    const made = new Tensor([value], { dtype: "float32", device, requiresGrad: false });
+    return this.whole(new Tensor([value], { dtype: "float32", device, requiresGrad: false }));
+  }
+  /** Zeros of another shape than a parameter's, in memory of their own; on a mesh, whole on each device. */
+  protected zerosFor(p: Tensor, shape: readonly number[]): Tensor {
+    const dtype = p.dtype === dtypes.float64 ? p.dtype : "float32";
+    return this.whole(Tensor.zeros(shape, { dtype, device: this.device ?? p.device, requiresGrad: false }).clone());
+  }
+  /** State that is with the parameters, whole where they are divided. */
+  private whole(made: Tensor): Tensor {
     if (this.device === undefined) this.#followers.push([made, undefined]);
     return made;
   }
@@ -337,9 +345,7 @@ export abstract class Optimizer {
       }).clone();
     const params = this.params.map(reals);
     if (this.fused) {
-      const made = zeros([params.reduce((n, p) => n + p.numel(), 0)], params[0]);
-      if (this.device === undefined) this.#followers.push([made, undefined]);
-      return [made];
+      return [this.whole(zeros([params.reduce((n, p) => n + p.numel(), 0)], params[0]))];
     }
     return params.map((p, i) => {
       if (this.device !== undefined) return zeros(p.shape, p);

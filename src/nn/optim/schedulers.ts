@@ -413,6 +413,40 @@ export class ReduceLROnPlateau extends LRScheduler {
   }
 }
 
+/** A list of schedules that are functions of steps. @throws {ArgumentError} */
+function checkSchedules(action: string, schedulers: unknown): readonly StepSchedule[] {
+  if (!Array.isArray(schedulers) || schedulers.length === 0) {
+    throw new ArgumentError(action, { reason: `schedulers must be a list of some, not ${describe(schedulers)}` });
+  }
+  for (const s of schedulers) {
+    if (s instanceof StepSchedule) continue;
+    throw new ArgumentError(action, {
+      reason: `it takes schedulers that are functions of steps, not ${describe(s)}`,
+    });
+  }
+  return [...schedulers];
+}
+
+/**
+ * Schedules at once: each is given the learning rate that the one before it has at this step, so that their factors are
+ * multiplied. The first is to be made first. One that does not read the learning rate, as {@linkcode OneCycleLR}, stands
+ * first. Step this alone.
+ */
+export class ChainedScheduler extends StepSchedule {
+  readonly #schedulers: readonly StepSchedule[];
+  /** @throws {ArgumentError} for other schedules than functions of steps */
+  constructor(optimizer: Scheduled, options: { readonly schedulers: readonly StepSchedule[] }) {
+    const action = "make ChainedScheduler";
+    const schedulers = checkSchedules(action, checkOptions(action, options, ["schedulers"]).schedulers);
+    super(optimizer, schedulers[0].baseLrs);
+    this.#schedulers = schedulers;
+    this.start();
+  }
+  protected override at(epoch: number, base: number): number {
+    return this.#schedulers.reduce((lr, s) => rateOf(s, epoch, lr), base);
+  }
+}
+
 /** Options of {@linkcode SequentialLR}. */
 export interface SequentialLROptions {
   /** Schedules of the same optimizer, in order. */
@@ -431,16 +465,8 @@ export class SequentialLR extends StepSchedule {
   /** @throws {ArgumentError} for other schedules than functions of steps, or milestones that do not rise between them */
   constructor(optimizer: Scheduled, options: SequentialLROptions) {
     const action = "make SequentialLR";
-    const { schedulers, milestones } = checkOptions(action, options, ["schedulers", "milestones"]);
-    if (!Array.isArray(schedulers) || schedulers.length === 0) {
-      throw new ArgumentError(action, { reason: `schedulers must be a list of some, not ${describe(schedulers)}` });
-    }
-    for (const s of schedulers) {
-      if (s instanceof StepSchedule) continue;
-      throw new ArgumentError(action, {
-        reason: `it takes schedulers that are functions of steps, not ${describe(s)}`,
-      });
-    }
+    const { schedulers: given, milestones } = checkOptions(action, options, ["schedulers", "milestones"]);
+    const schedulers = checkSchedules(action, given);
     if (!Array.isArray(milestones) || milestones.length !== schedulers.length - 1) {
       throw new ArgumentError(action, { reason: `${schedulers.length} schedulers have one milestone less` });
     }
@@ -449,7 +475,7 @@ export class SequentialLR extends StepSchedule {
       throw new ArgumentError(action, { reason: `milestones must rise from above 0, unlike ${milestones.join(", ")}` });
     }
     super(optimizer, schedulers[0].baseLrs);
-    this.#schedulers = [...schedulers];
+    this.#schedulers = schedulers;
     this.#starts = starts;
     this.start();
   }

@@ -317,6 +317,14 @@ export const CLASSES: Readonly<Record<string, MakeCall>> = {
     tensors(weights()),
     opts({ lr: RULE.lr, device: RULE.device, etas: list([0.5, 1.2]), stepSizes: list([1e-6, 50]), fused: bool(true) }),
   ]),
+  "nn.optim.ASGD": made(() => [
+    tensors(weights()),
+    opts({ ...RULE, lambd: num(0.1), alpha: num(0.5), t0: num(2), fused: bool(true) }),
+  ]),
+  "nn.optim.Adafactor": made(() => [
+    tensors(weights()),
+    opts({ ...RULE, beta2Decay: num(-0.5), eps: list([1e-8, 0.01]), d: num(1.5) }),
+  ]),
   "nn.optim.LBFGS": made(() => [
     tensors(weights()),
     opts({
@@ -405,6 +413,10 @@ export const CLASSES: Readonly<Record<string, MakeCall>> = {
       instance(o, nn.optim.Optimizer, nn.optim.OptimizerGroup),
       options({ schedulers: list(both), milestones: ints([3]) }),
     ];
+  }),
+  "nn.optim.ChainedScheduler": made(() => {
+    const o = sgd(), both = [1, 2].map((stepSize) => new nn.optim.StepLR(o, { stepSize }));
+    return [instance(o, nn.optim.Optimizer, nn.optim.OptimizerGroup), options({ schedulers: list(both) })];
   }),
   "nn.optim.PolynomialLR": made(() => [scheduled(), opts({ totalIters: int(5), power: num(1) })]),
   "nn.optim.CosineAnnealingLR": made(
@@ -541,6 +553,8 @@ export const MEMBERS: Readonly<Record<string, Readonly<Record<string, MakeCall>>
   Adam: optimizerMembers(() => new nn.optim.Adam(trained())),
   AdamW: optimizerMembers(() => new nn.optim.AdamW(trained())),
   Adagrad: optimizerMembers(() => new nn.optim.Adagrad(trained())),
+  ASGD: optimizerMembers(() => new nn.optim.ASGD(trained())),
+  Adafactor: optimizerMembers(() => new nn.optim.Adafactor(trained())),
   Rprop: optimizerMembers(() => new nn.optim.Rprop(trained())),
   RMSprop: optimizerMembers(() => new nn.optim.RMSprop(trained())),
   Adadelta: optimizerMembers(() => new nn.optim.Adadelta(trained())),
