@@ -10,6 +10,7 @@ import type { CustomTensor } from "./custom_kernel.ts";
 import { BackwardTensor } from "./gradients/backward.ts";
 import { CallTensor } from "./gradients/call.ts";
 import { DistinctTensor } from "./index/distinct.ts";
+import type { DistributionTensor } from "./index/distributions.ts";
 import { DrawTensor } from "./index/draws.ts";
 import { GatherTensor } from "./index/gather.ts";
 import type { HistogramTensor } from "./index/histograms.ts";
@@ -95,6 +96,7 @@ export interface TensorFamilies
     CustomTensor,
     DisplayTensor,
     DistinctTensor,
+    DistributionTensor,
     DrawTensor,
     FourierTensor,
     HigherTensor,

@@ -7,6 +7,7 @@
  */
 import type { Family } from "./families.ts";
 import { CustomTensor } from "./custom_kernel.ts";
+import { DistributionTensor } from "./index/distributions.ts";
 import { HistogramTensor } from "./index/histograms.ts";
 import { QuantileTensor } from "./index/quantiles.ts";
 import { DecompositionTensor } from "./math/decompositions.ts";
@@ -21,6 +22,7 @@ import { HigherTensor } from "./ops/higher_functions.ts";
 export const LATE_FAMILIES: readonly Family[] = [
   CustomTensor,
   DecompositionTensor,
+  DistributionTensor,
   FourierTensor,
   HigherTensor,
   HistogramTensor,

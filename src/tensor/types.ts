@@ -98,6 +98,7 @@ export type { HistogramOptions, HistogramTensor } from "./index/histograms.ts";
 export type { PoolTensor } from "./images/pools.ts";
 export type { HigherTensor } from "./ops/higher_functions.ts";
 export type { Interpolation, QuantileOptions, QuantileTensor } from "./index/quantiles.ts";
+export type { DistributionTensor } from "./index/distributions.ts";
 export type { DrawTensor } from "./index/draws.ts";
 export type { ConsecutiveOptions, DistinctTensor, UniqueFlags, UniqueOptions } from "./index/distinct.ts";
 

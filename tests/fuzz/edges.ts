@@ -185,6 +185,11 @@ export const DELIBERATE: readonly Deliberate[] = [
     where: (_, want) => Number.isNaN(want),
     why: "the limit, where PyTorch has inf / inf",
   },
+  {
+    js: /igammac?|gammaincc?/,
+    where: (got, want) => Number.isNaN(want) || (want === 0 && Math.abs(got) < 1e-300),
+    why: "the limit, where PyTorch has inf - inf, at -0 too; and subnormal tails, which PyTorch drops",
+  },
 ];
 
 /** Why other operations have no case: by names. */
@@ -195,7 +200,7 @@ const REASONS: readonly (readonly [names: string, reason: string])[] = [
     "no result that is differentiated",
   ],
   [
-    "dropout dropout2d bernoulli gumbelSoftmax multinomial threefry randLike randnLike Tensor.rand Tensor.randn Tensor.randint Tensor.normal " +
+    "dropout dropout2d bernoulli poisson binomial exponential cauchy logNormal geometric gumbelSoftmax multinomial threefry randLike randnLike Tensor.rand Tensor.randn Tensor.randint Tensor.normal " +
     "Tensor.uniform Tensor.scaledUniform Tensor.glorotUniform Tensor.kaimingUniform Tensor.kaimingNormal Tensor.randperm " +
     "Tensor.randomBits",
     "it is random",

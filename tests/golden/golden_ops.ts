@@ -33,6 +33,12 @@ export const OPS: Readonly<Record<string, Program>> = {
   "tensorsolve dims": (a, b) => a.tensorsolve(b, [0]),
   "Tensor.logspace": (a) => Tensor.logspace(-1, 2, a.shape[0], { device: a.device as DeviceName }),
   "Tensor.logspace base": (a) => Tensor.logspace(-1, 4, a.shape[0], { base: 2, device: a.device as DeviceName }),
+  ...Object.fromEntries(
+    (["igamma", "igammac", "gammainc", "gammaincc"] as const).map((name): [string, Program] => [
+      `${name} slope`,
+      (a) => a.fullLike(2.5)[name](a),
+    ]),
+  ),
   "polygamma 1": (a) => a.polygamma(1),
   "polygamma 2": (a) => a.polygamma(2),
   "polygamma 3": (a) => a.polygamma(3),

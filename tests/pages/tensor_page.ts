@@ -45,6 +45,7 @@ export const FAMILIES: readonly (readonly [family: string, title: string])[] = [
   ["StatisticsTensor", "Counts and places in order"],
   ["HistogramTensor", "Histograms"],
   ["DrawTensor", "Draws"],
+  ["DistributionTensor", "Distributions"],
   ["DistinctTensor", "Distinct values"],
   ["ScanTensor", "Scans"],
   ["SortTensor", "Sorting"],

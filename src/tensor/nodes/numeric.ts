@@ -148,7 +148,7 @@ function gt(x: UOp, value: number): UOp {
 }
 
 /** `condition ? x : value`. */
-function pick(condition: UOp, x: UOp, value: number): UOp {
+export function pick(condition: UOp, x: UOp, value: number): UOp {
   return condition.where(x, floatConst(value, x.dtype));
 }
 

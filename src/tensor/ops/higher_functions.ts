@@ -14,6 +14,7 @@ import { asFloats } from "../handle/weak_numbers.ts";
 import { negNode } from "../nodes/compare_nodes.ts";
 import { intDivide } from "../nodes/division.ts";
 import { floatConst, shift } from "../nodes/numeric.ts";
+import { igammacNode, igammaNode } from "./gamma_nodes.ts";
 import {
   digammaNode,
   erfinvNode,
@@ -70,6 +71,17 @@ export interface HigherTensor extends SpecialTensor {
   i1e(): this;
   /** this log(1 + x), which is 0 where this is 0, unless x is NaN. */
   xlog1py(x: Operand): this;
+  /**
+   * The regularized lower incomplete gamma function P(a, x) of the order a in this: the integral of t^(a - 1) e^-t from 0 to
+   * x over the whole. NaN below 0. It has a gradient by x, and as in PyTorch none by a.
+   */
+  igamma(x: Operand): this;
+  /** The regularized upper incomplete gamma function, 1 - P(a, x), with digits where it is tiny. See {@linkcode igamma}. */
+  igammac(x: Operand): this;
+  /** {@linkcode igamma}. */
+  gammainc(x: Operand): this;
+  /** {@linkcode igammac}. */
+  gammaincc(x: Operand): this;
   /** The greatest common divisor. @throws {DTypeError} for floats and bools */
   gcd(x: Operand): this;
   /** The least common multiple, at least 0 where it does not wrap. @throws {DTypeError} for floats and bools */
@@ -101,6 +113,10 @@ export const BINARY_HIGHER: Rows<(a: UOp, b: UOp) => UOp> = {
     const product = intDivide(a, divisor.eq(zero).where(constant(1, d), divisor), "trunc").mul(b);
     return d.isUnsigned ? product : product.lt(zero).where(negNode(product), product);
   },
+  igamma: ofPairs(igammaNode),
+  igammac: ofPairs(igammacNode),
+  gammainc: ofPairs(igammaNode),
+  gammaincc: ofPairs(igammacNode),
   xlog1py: ofPairs(xlog1pyNode),
 };
 

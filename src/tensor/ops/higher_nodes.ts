@@ -21,6 +21,7 @@ import {
   logNode,
   lt,
   over,
+  type Poly,
   poly,
   roundNode,
   scale,
@@ -30,7 +31,7 @@ import {
 import { erfcValue, select } from "../nodes/special_nodes.ts";
 
 /** lgamma(x) / ((x - 1) (x - 2)) in x - 3/2, 1 <= x <= 2. */
-const LGAMMA = coefficients(
+export const LGAMMA: Poly = coefficients(
   `0.483128950541 -0.14595990197 0.0629114048356 -0.0313080053543 0.0167967992206 -0.00943628826873 0.00545308050326
    -0.00311698205969 0.00186388494919 -0.00152448583466 0.000934933127787`,
   `0.48312895054098088995 -0.1459598959143060826 0.06291140107456439203 -0.031308487501010647937 0.016797098631274160293
@@ -41,7 +42,7 @@ const LGAMMA = coefficients(
    -7.7606601525134468118e-6`,
 );
 /** x (lgamma(x) - (x - 1/2) log x + x - log(2 pi) / 2) in 1 / x^2, x >= 8. */
-const STIRLING = coefficients(
+export const STIRLING: Poly = coefficients(
   "0.0833333332646 -0.0027776985452 0.000780034718983",
   `0.083333333333333333321 -0.0027777777777776747568 0.00079365079351172820504 -0.00059523802342912534121
    0.00084173252680224046543 -0.0019149659121629069991 0.0062081367662297933593 -0.020855820837463115117`,
@@ -64,7 +65,7 @@ const ERFINV_FAR = [4.09222342367, 2.12095447655, 0.00314320469688, -0.005634265
   .concat([-0.000628848170523, 0.000613782649134]);
 
 /** Terms of a series by which small arguments are moved up, to where an asymptotic expansion holds. */
-const STEPS = 8;
+export const STEPS = 8;
 
 // ---- the error function
 
