@@ -19,6 +19,7 @@ import { PlaceTensor } from "./index/places.ts";
 import type { QuantileTensor } from "./index/quantiles.ts";
 import { ScanTensor } from "./index/scan.ts";
 import { SortTensor } from "./index/sort.ts";
+import type { StridedTensor } from "./index/strided.ts";
 import { StatisticsTensor } from "./index/statistics.ts";
 import { DisplayTensor } from "./handle/display.ts";
 import { InPlaceTensor } from "./inplace.ts";
@@ -30,6 +31,7 @@ import { LossTensor } from "./math/loss.ts";
 import { NormTensor } from "./math/norms.ts";
 import { ProductTensor } from "./math/products.ts";
 import { PoolTensor } from "./images/pools.ts";
+import type { RankTensor } from "./images/other_ranks.ts";
 import type { ResampleTensor } from "./images/resample.ts";
 import type { SampledTensor } from "./math/sampled.ts";
 import type { SpectrogramTensor } from "./math/spectrogram.ts";
@@ -103,10 +105,12 @@ export interface TensorFamilies
     HistogramTensor,
     InPlaceTensor,
     QuantileTensor,
+    RankTensor,
     ResampleTensor,
     SampledTensor,
     ShardTensor,
     SpectrogramTensor,
+    StridedTensor,
     SystemTensor {}
 
 /** Gives a class what families have. */

@@ -10,8 +10,10 @@ import { CustomTensor } from "./custom_kernel.ts";
 import { DistributionTensor } from "./index/distributions.ts";
 import { HistogramTensor } from "./index/histograms.ts";
 import { QuantileTensor } from "./index/quantiles.ts";
+import { StridedTensor } from "./index/strided.ts";
 import { DecompositionTensor } from "./math/decompositions.ts";
 import { FourierTensor } from "./math/fourier.ts";
+import { RankTensor } from "./images/other_ranks.ts";
 import { ResampleTensor } from "./images/resample.ts";
 import { SampledTensor } from "./math/sampled.ts";
 import { SpectrogramTensor } from "./math/spectrogram.ts";
@@ -27,8 +29,10 @@ export const LATE_FAMILIES: readonly Family[] = [
   HigherTensor,
   HistogramTensor,
   QuantileTensor,
+  RankTensor,
   ResampleTensor,
   SampledTensor,
   SpectrogramTensor,
+  StridedTensor,
   SystemTensor,
 ];

@@ -67,6 +67,7 @@ export type { Index, IndexingTensor, SizeOptions, Slice } from "./index/indexing
 export type { InPlaceTensor } from "./inplace.ts";
 export type { AttentionOptions, LinalgTensor, ProductOptions } from "./math/linalg.ts";
 export type { NormOptions, NormOrder, NormTensor, TrapezoidOptions } from "./math/norms.ts";
+export type { AveragePoolOptions, FractionalPoolOptions, RankTensor } from "./images/other_ranks.ts";
 export type { FoldOptions, ResampleTensor, ResizeOptions } from "./images/resample.ts";
 export type { RankOptions, SystemTensor } from "./math/systems.ts";
 export type { AddedOptions, ProductTensor } from "./math/products.ts";
@@ -98,6 +99,7 @@ export type { HistogramOptions, HistogramTensor } from "./index/histograms.ts";
 export type { PoolTensor } from "./images/pools.ts";
 export type { HigherTensor } from "./ops/higher_functions.ts";
 export type { Interpolation, QuantileOptions, QuantileTensor } from "./index/quantiles.ts";
+export type { StridedTensor } from "./index/strided.ts";
 export type { DistributionTensor } from "./index/distributions.ts";
 export type { DrawTensor } from "./index/draws.ts";
 export type { ConsecutiveOptions, DistinctTensor, UniqueFlags, UniqueOptions } from "./index/distinct.ts";

@@ -200,10 +200,14 @@ const REASONS: readonly (readonly [names: string, reason: string])[] = [
     "no result that is differentiated",
   ],
   [
-    "dropout dropout2d bernoulli poisson binomial exponential cauchy logNormal geometric gumbelSoftmax multinomial threefry randLike randnLike Tensor.rand Tensor.randn Tensor.randint Tensor.normal " +
+    "dropout dropout2d fractionalMaxPool2d fractionalMaxPool3d bernoulli poisson binomial exponential cauchy logNormal geometric gumbelSoftmax multinomial threefry randLike randnLike Tensor.rand Tensor.randn Tensor.randint Tensor.normal " +
     "Tensor.uniform Tensor.scaledUniform Tensor.glorotUniform Tensor.kaimingUniform Tensor.kaimingNormal Tensor.randperm " +
     "Tensor.randomBits",
     "it is random",
+  ],
+  [
+    "maxPool1d maxPool3d avgPool1d avgPool3d adaptiveMaxPool1d adaptiveMaxPool3d conv1d conv3d asStrided",
+    "conv2d, pools of two axes and take by other names, which have cases",
   ],
   [
     "fullLike zerosLike onesLike emptyLike constLike Tensor.full Tensor.zeros Tensor.ones Tensor.empty Tensor.invalids " +

@@ -63,7 +63,7 @@ const REASONS: readonly (readonly [names: string, reason: string])[] = [
   ["dataSync tolistSync itemSync dispose toString", "it gives no tensor; all comparisons read by one of them"],
   ["numel nbytes elementSize isFloatingPoint allclose", "it gives a number or a boolean"],
   [
-    "bernoulli binomial exponential cauchy logNormal geometric gumbelSoftmax multinomial threefry dropout2d randLike randnLike Tensor.rand Tensor.randn Tensor.randint Tensor.normal Tensor.uniform " +
+    "bernoulli fractionalMaxPool2d fractionalMaxPool3d binomial exponential cauchy logNormal geometric gumbelSoftmax multinomial threefry dropout2d randLike randnLike Tensor.rand Tensor.randn Tensor.randint Tensor.normal Tensor.uniform " +
     "Tensor.scaledUniform Tensor.glorotUniform Tensor.kaimingUniform Tensor.kaimingNormal Tensor.randperm Tensor.randomBits",
     "it is random: distributions are tested, and threefry by its published vectors",
   ],

@@ -136,7 +136,6 @@ const PRODUCTS: Record<string, Program> = {
   "conv2d depthwise": (a, b) => a.conv2d(b, undefined, { groups: 3, padding: 1 }),
   "conv2d 1x1 stride 2": (a, b) => a.conv2d(b, undefined, { stride: 2 }),
   "conv2d mixed": (a, b) => a.conv2d(b, undefined, { stride: [2, 1], padding: [0, 2], dilation: [1, 3] }),
-  "conv3d": (a, b) => a.conv2d(b),
   "convTranspose2d stride": (a, b) => a.convTranspose2d(b, undefined, { stride: 2, padding: 1, outputPadding: 1 }),
   "convTranspose2d groups": (a, b) => a.convTranspose2d(b, undefined, { groups: 2, dilation: 2 }),
   "avgPool2d": (a) => a.avgPool2d(2),

@@ -129,6 +129,29 @@ export const LogSoftmax: LayerClass<"logSoftmax"> = /* @__PURE__ */ layer("LogSo
 export const MaxPool2d: LayerClass<"maxPool2d"> = /* @__PURE__ */ layer("MaxPool2d", "maxPool2d");
 /** `x.avgPool2d(kernelSize, options)`. */
 export const AvgPool2d: LayerClass<"avgPool2d"> = /* @__PURE__ */ layer("AvgPool2d", "avgPool2d");
+/** `x.maxPool1d(kernelSize, options)`. */
+export const MaxPool1d: LayerClass<"maxPool1d"> = /* @__PURE__ */ layer("MaxPool1d", "maxPool1d");
+/** `x.maxPool3d(kernelSize, options)`. */
+export const MaxPool3d: LayerClass<"maxPool3d"> = /* @__PURE__ */ layer("MaxPool3d", "maxPool3d");
+/** `x.avgPool1d(kernelSize, options)`. */
+export const AvgPool1d: LayerClass<"avgPool1d"> = /* @__PURE__ */ layer("AvgPool1d", "avgPool1d");
+/** `x.avgPool3d(kernelSize, options)`. */
+export const AvgPool3d: LayerClass<"avgPool3d"> = /* @__PURE__ */ layer("AvgPool3d", "avgPool3d");
+/** `x.adaptiveMaxPool1d(outputSize, options)`. */
+export const AdaptiveMaxPool1d: LayerClass<"adaptiveMaxPool1d"> = /* @__PURE__ */ layer(
+  "AdaptiveMaxPool1d",
+  "adaptiveMaxPool1d",
+);
+/** `x.adaptiveMaxPool2d(outputSize, options)`. */
+export const AdaptiveMaxPool2d: LayerClass<"adaptiveMaxPool2d"> = /* @__PURE__ */ layer(
+  "AdaptiveMaxPool2d",
+  "adaptiveMaxPool2d",
+);
+/** `x.adaptiveMaxPool3d(outputSize, options)`. */
+export const AdaptiveMaxPool3d: LayerClass<"adaptiveMaxPool3d"> = /* @__PURE__ */ layer(
+  "AdaptiveMaxPool3d",
+  "adaptiveMaxPool3d",
+);
 /** `x.lpPool2d(normType, kernelSize, options)`. */
 export const LPPool2d: LayerClass<"lpPool2d"> = /* @__PURE__ */ layer("LPPool2d", "lpPool2d");
 /** `x.adaptiveAvgPool1d(outputSize)`. */

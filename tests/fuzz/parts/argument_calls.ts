@@ -36,6 +36,7 @@ import {
   memory,
   num,
   operand,
+  options,
   opts,
   record,
   scalar,
@@ -256,6 +257,75 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
     maybe(tensor(f32(2))),
     opts({ groups: int(1), ...window(), outputPadding: axes(0) }),
   ]),
+  avgPool1d: ofMade(() => f32(1, 2, 4), () => [
+    axes([2]),
+    opts({
+      stride: axes([1]),
+      dilation: axes([1]),
+      padding: axes([0]),
+      ceilMode: bool(true),
+      countIncludePad: bool(true),
+      divisorOverride: int(2),
+    }),
+  ]),
+  avgPool3d: ofMade(() => f32(1, 2, 2, 2, 2), () => [
+    axes([2, 2, 2]),
+    opts({
+      stride: axes([1, 1, 1]),
+      dilation: axes([1, 1, 1]),
+      padding: axes([0, 0, 0]),
+      ceilMode: bool(true),
+      countIncludePad: bool(true),
+      divisorOverride: int(2),
+    }),
+  ]),
+  maxPool1d: ofMade(() => f32(1, 2, 4), () => [
+    axes([2]),
+    opts({
+      stride: axes([1]),
+      dilation: axes([1]),
+      padding: axes([0]),
+      ceilMode: bool(true),
+      returnIndices: bool(true),
+    }),
+  ]),
+  maxPool3d: ofMade(() => f32(1, 2, 2, 2, 2), () => [
+    axes([2, 2, 2]),
+    opts({
+      stride: axes([1, 1, 1]),
+      dilation: axes([1, 1, 1]),
+      padding: axes([0, 0, 0]),
+      ceilMode: bool(true),
+      returnIndices: bool(true),
+    }),
+  ]),
+  adaptiveMaxPool1d: ofMade(() => f32(1, 2, 4), () => [axes([2]), opts({ returnIndices: bool(true) })]),
+  adaptiveMaxPool3d: ofMade(() => f32(1, 2, 2, 2, 2), () => [axes([1, 2, 1]), opts({ returnIndices: bool(true) })]),
+  fractionalMaxPool2d: ofMade(() => f32(1, 2, 5, 5), () => [
+    axes([2, 2]),
+    options({ outputSize: axes([2, 3]), returnIndices: maybe(bool(true)) }),
+  ]),
+  fractionalMaxPool3d: ofMade(() => f32(1, 2, 5, 5, 5), () => [
+    axes([2, 2, 2]),
+    options({ outputSize: axes([2, 3, 2]), returnIndices: maybe(bool(true)) }),
+  ]),
+  conv1d: ofMade(() => f32(1, 2, 4), () => [
+    tensor(f32(2, 2, 2)),
+    maybe(tensor(f32(2))),
+    opts({ groups: int(1), stride: axes([1]), dilation: axes([1]), padding: axes([0]), dtype: dtype("float32") }),
+  ]),
+  conv3d: ofMade(() => f32(1, 2, 2, 2, 2), () => [
+    tensor(f32(2, 2, 2, 2, 2)),
+    maybe(tensor(f32(2))),
+    opts({
+      groups: int(1),
+      stride: axes([1, 1, 1]),
+      dilation: axes([1, 1, 1]),
+      padding: axes([0, 0, 0]),
+      dtype: dtype("float32"),
+    }),
+  ]),
+  asStrided: ofMade(() => f32(6), () => [ints([3, 2]), ints([1, 2]), maybe(count(1))]),
   avgPool2d: ofMade(() => f32(1, 2, 4, 4), () => [
     maybe(axes([2, 2])),
     opts({ ...window(), ceilMode: bool(true), countIncludePad: bool(true), divisorOverride: int(2) }),
