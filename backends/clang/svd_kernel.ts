@@ -127,8 +127,9 @@ static void order(long *at, const double *d, long n) {
     at[j] = x;
   }
 }
-void dinograd_svd(${type} *u, ${type} *s, ${type} *vt, double *work, const ${type} *a, const int *dims) {
+void dinograd_svd(${type} *out, double *work, const ${type} *a, const int *dims) {
   long count = dims[0], m = dims[1], n = dims[2], wide = dims[3];
+  ${type} *u = out, *s = u + count * m * wide, *vt = s + count * n;
   double *x = work, *y = x + m * n, *g = y + m * n, *v = g + n * n, *w = v + n * n, *d = w + m * m, *e = d + n, *p = e + n + 1;
   double *taus = p + m, *left = taus + n;
   long *at = (long *)(left + m);

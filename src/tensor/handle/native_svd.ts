@@ -9,7 +9,7 @@ import { dtypes } from "../../dtype/dtype.ts";
 import { TRACED } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
 import { argOf } from "../../uop/core/args.ts";
-import { reshape } from "../../uop/core/build_movement.ts";
+import { reshape, shrink } from "../../uop/core/build_movement.ts";
 import { CustomArg, TextArg } from "../../uop/core/custom_arg.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { deviceOf, shapeOf } from "../../uop/core/shape.ts";
@@ -29,20 +29,24 @@ export function nativeSvd(a: UOp, wide: number): { readonly u: UOp; readonly s: 
   const empty = (size: number, dtype = d): UOp => emptyNode([size], dtype, device);
   const below = (u: UOp): UOp => u.op === Ops.RESHAPE ? below(u.src[0]) : u;
   const dims = dataNode(Int32Array.from([batches, m, n, wide]), { device });
+  const lengths = [batches * m * wide, batches * n, batches * n * n], size = lengths[0] + lengths[1] + lengths[2];
   const nodes = [
-    ...[batches * m * wide, batches * n, batches * n * n].map((size) => empty(size)),
+    empty(size),
     empty(2 * m * n + 2 * n * n + m * m + 4 * n + 3 * m + 8, dtypes.float64),
     uop(Ops.CONTIGUOUS, d, [a]),
     dims,
   ].map((u) => u.op === Ops.CONTIGUOUS ? u : below(u));
   const sizes = nodes.map((u) => prod(shapeOf(u)));
   const params = nodes.map((u, slot) => param(slot, u.dtype, sizes[slot]));
-  const arg = new TextArg(language, "dinograd_svd", source, [0, 1, 2, 3], [1, 1, 1], [1, 1, 1]);
+  const arg = new TextArg(language, "dinograd_svd", source, [0, 1], [1, 1, 1], [1, 1, 1]);
   const run = uop(Ops.CUSTOM, dtypes.void, nodes, new CustomArg(sink(params, arg)));
-  const [u, s, vt] = nodes.slice(0, 3).map((node) => {
-    const after = uop(Ops.AFTER, node.dtype, [node, run]);
-    noteWrite(node, after);
-    return uop(Ops.CONTIGUOUS, node.dtype, [after]);
+  // all three are parts of one memory: whichever is read first, the others are there
+  const after = uop(Ops.AFTER, d, [nodes[0], run]);
+  noteWrite(nodes[0], after);
+  let start = 0;
+  const [u, s, vt] = lengths.map((length) => {
+    const part = shrink(after, [[start, start += length]]);
+    return uop(Ops.CONTIGUOUS, d, [part]);
   });
   return { u: reshape(u, [...lead, m, wide]), s: reshape(s, [...lead, n]), vt: reshape(vt, [...lead, n, n]) };
 }
