@@ -280,6 +280,12 @@ export function refused(t: Tensor): void {
   t.to(["WASM", "cpu"]);
   // @ts-expect-error: there is no such device
   Tensor.rand([1], { dtype: "float32", device: "WASM:one" });
+  // @ts-expect-error: there is no such device
+  Device.get("WSAM");
+  // @ts-expect-error: there is no such device
+  Device.open("gpu");
+  // @ts-expect-error: there is no such device
+  Device.synchronize("CLANGG");
   // @ts-expect-error: nor does a constant name one
   ((name) => Tensor.ones([1], name))({ dtype: "float23" } as const);
   // @ts-expect-error: no dtype of a file

@@ -55,9 +55,9 @@ export interface DeviceApi {
   /** The name of the device that tensors are made on. Setting it opens the device. @throws {DeviceError} */
   default: DeviceName;
   /** The device by name, the default without, opened if need be. @throws {DeviceError} */
-  get(name?: DeviceName): OpenDevice;
+  get<N extends string>(name?: DeviceName<N>): OpenDevice;
   /** Opens a device, also those that open asynchronously. @throws {DeviceError} */
-  open(name: DeviceName): Promise<OpenDevice>;
+  open<N extends string>(name: DeviceName<N>): Promise<OpenDevice>;
   /** "cuda:0" to "CUDA". @throws {DeviceError} for a malformed name */
   canonicalize(name: string): string;
   /** All known devices, available or why not. */
@@ -65,7 +65,7 @@ export interface DeviceApi {
   /** Bytes and blocks of each open device. */
   memory(): Record<string, DeviceMemory>;
   /** Settles when all queued work is done, on one device or all that are open; rejects with what went wrong in it. */
-  synchronize(name?: DeviceName): Promise<void>;
+  synchronize<N extends string>(name?: DeviceName<N>): Promise<void>;
 }
 
 /** Devices, by name. */

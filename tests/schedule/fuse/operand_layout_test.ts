@@ -81,7 +81,7 @@ async function convolve(device: string, dtype: "float16" | "float32", channels: 
 }
 
 Deno.test("layout: images are copied once to have their channels next to each other, for matrix units", async () => {
-  Device.get("SIM");
+  Device.get("SIM" as string);
   const [want] = await convolve("JS", "float16", 16), [got, kernels] = await convolve("SIM", "float16", 16);
   assertEquals(kernels, 2);
   assertClose(got, want, 1e-2);
@@ -96,7 +96,7 @@ Deno.test("layout: nothing is copied without a matrix unit, or where channels ar
 Deno.test(
   "layout: tiles of a large convolution fit the device's memory",
   optimized(() => {
-    const { renderer } = Device.get("SIM"), on = { dtype: dtypes.float16, device: "SIM" };
+    const { renderer } = Device.get("SIM" as string), on = { dtype: dtypes.float16, device: "SIM" };
     for (const [n, channels, side, k] of [[64, 256, 56, 3], [64, 128, 56, 3], [16, 64, 28, 5], [8, 256, 14, 3]]) {
       const x = Tensor.empty([n, channels, side, side], on), w = Tensor.empty([channels, channels, k, k], on);
       const asts = schedule([x.conv2d(w, undefined, { padding: k >> 1 })]).flatMap((i) => i.ast ?? []);

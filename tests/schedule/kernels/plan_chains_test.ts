@@ -10,7 +10,7 @@ import { evaluateTensor } from "../../reference.ts";
 import { difference, toleranceOf } from "../../tolerance.ts";
 
 registerSim();
-Device.get("SIM");
+Device.get("SIM" as string);
 
 const ROWS = 40, KEYS = 48, WIDTH = 16;
 type Program = (q: Tensor, k: Tensor, v: Tensor) => Tensor;

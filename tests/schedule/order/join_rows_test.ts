@@ -10,8 +10,8 @@ import { Random } from "../../support/random.ts";
 
 registerSim();
 registerLoops();
-Device.get("SIM");
-Device.get("LOOPS");
+Device.get("SIM" as string);
+Device.get("LOOPS" as string);
 
 type Step = (x: Tensor) => Tensor;
 type Values = Float32Array | Int32Array | BigInt64Array;
