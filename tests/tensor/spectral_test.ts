@@ -139,3 +139,10 @@ for (const n of [256, 262, 300]) {
     }
   });
 }
+
+Deno.test("spectral: stft gives complex numbers or pairs, as PyTorch's returnComplex says", async () => {
+  const x = Tensor.arange(12).mul(0.3).sin().realize(), z = x.stft(4, { hopLength: 2, returnComplex: true });
+  const pairs = x.stft(4, { hopLength: 2, returnComplex: false });
+  assertEquals([z.dtype.name, pairs.dtype.name, pairs.shape], ["complex64", "float32", [...z.shape, 2]]);
+  assertEquals(await pairs.tolist(), await z.viewAsReal().tolist());
+});

@@ -34,6 +34,8 @@ export interface SpectrogramOptions {
 export interface StftOptions extends SpectrogramOptions {
   /** How a signal is padded for `center`. Default "reflect". */
   readonly padMode?: PadMode;
+  /** Whether spectra are complex numbers, or else pairs of reals in a last axis. Default true. */
+  readonly returnComplex?: boolean;
 }
 /** Options of {@linkcode SpectrogramTensor.istft}. */
 export interface IstftOptions extends SpectrogramOptions {
@@ -84,7 +86,7 @@ export abstract class SpectrogramTensor extends TensorBase {
    */
   stft(nFft: number, options: StftOptions = {}): this {
     const action = "stft";
-    checkOptions(action, options, [...COMMON, "padMode"]);
+    checkOptions(action, options, [...COMMON, "padMode", "returnComplex"]);
     const [hop, window] = this.frames(action, nFft, options), { isComplex } = this.dtype;
     const { center = true, padMode = "reflect", normalized = false, onesided = !isComplex } = options;
     checkChoice(action, "padMode", padMode, ["constant", "reflect", "replicate", "circular"]);
@@ -115,7 +117,8 @@ export abstract class SpectrogramTensor extends TensorBase {
       ? framed.rfft().viewAsComplex()
       : (framed.dtype.isComplex ? framed : framed.cast(framed.dtype.bits === 64 ? "complex128" : "complex64")).fft();
     const scaled = normalized ? spectrum.mul(nFft ** -0.5) : spectrum, [, , frames, count] = scaled.shape;
-    return scaled.transpose(-1, -2).reshape([...this.shape.slice(0, lead), count, frames]);
+    const spectra = scaled.transpose(-1, -2).reshape([...this.shape.slice(0, lead), count, frames]) as this;
+    return options.returnComplex === false ? spectra.viewAsReal() as this : spectra;
   }
 
   /**

@@ -124,7 +124,10 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
     ofMade(() => f32(4, 2), () => [maybe(int(0)), opts({ n: count(4), norm: choice("ortho", "backward", "forward") })]),
     "fft ifft",
   ),
-  stft: ofMade(() => f32(2, 12), () => [int(4), opts({ ...spectra(), padMode: choice("reflect", "constant") })]),
+  stft: ofMade(
+    () => f32(2, 12),
+    () => [int(4), opts({ ...spectra(), padMode: choice("reflect", "constant"), returnComplex: bool(true) })],
+  ),
   istft: ofMade(
     () => Tensor.complex(f32(2, 3, 5), f32(2, 3, 5)),
     () => [int(4), opts({ ...spectra(), length: int(3), returnComplex: bool(false) })],
