@@ -27,6 +27,8 @@ export class ThreadRows implements ThreadTimes {
   private counts = false;
   private written = 0;
   private watchers = 0;
+  /** What was taken last: a step that runs again fills as many rows. */
+  private taken: Float64Array<ArrayBuffer> | undefined;
 
   /** @param uncounted what the system does not count */
   constructor(readonly uncounted: () => string | undefined) {}
@@ -38,7 +40,7 @@ export class ThreadRows implements ThreadTimes {
   }
   stop(): void {
     if (--this.watchers > 0) return;
-    this.rows = undefined;
+    this.rows = this.taken = undefined;
     this.counts = false;
     this.written = 0;
   }
@@ -53,9 +55,11 @@ export class ThreadRows implements ThreadTimes {
   }
 
   take(): Float64Array<ArrayBuffer> | undefined {
-    const rows = this.written === 0 ? undefined : this.rows?.subarray(0, this.written * WORDS);
+    const length = this.written * WORDS;
     this.written = 0;
-    return rows;
+    if (length === 0) return undefined;
+    if (this.taken?.length !== length) this.taken = this.rows?.subarray(0, length);
+    return this.taken;
   }
   read(rows: Float64Array): ThreadTime[] {
     const out: ThreadTime[] = [];

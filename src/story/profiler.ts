@@ -87,6 +87,21 @@ const LINE_MS = 0.01, LINES_MS = 20, LINES_PART = 0.01;
 /** Numbers of a piece of the log. */
 const PIECE = 1 << 15;
 
+/** Kinds of spans by number. */
+const KINDS: readonly SpanKind[] = [
+  "trace",
+  "schedule",
+  "pass",
+  "lower",
+  "compile",
+  "run",
+  "replay",
+  "launch",
+  "copy",
+  "collective",
+  "read",
+];
+
 /** What a record is, by its first number. */
 const SPAN = 0, LAUNCHES = 1, MEMORY = 2;
 /** Numbers of a record: of a span, of memory, and of launches before the end of each. */
@@ -139,8 +154,9 @@ export class Profiler {
   private readonly kernelOf = new Map<LinearProgram, number>();
   /** Kernels that were launched together, by number. */
   private readonly lists: (readonly number[])[] = [];
-  /** Of steps that run again and again. */
+  /** Of steps that run again and again, and of kernels that are launched alone, by kernel. */
   private readonly listOf = new WeakMap<readonly unknown[], number>();
+  private readonly alone: number[] = [];
   private readonly listener: SpanListener;
   private readonly stopListening: () => void;
   /** Lines that had been asked for when it began, and when it was last told how many there are. */
@@ -195,11 +211,9 @@ export class Profiler {
     const n = items.length;
     if (this.count + n > MAX_SPANS) return void (this.dropped += n);
     this.count += n;
-    let list = this.listOf.get(items);
-    if (list === undefined) {
-      this.listOf.set(items, list = this.lists.push(items.map((item) => this.kernel(item))) - 1);
-    }
-    const rows = this.threadsOf(this.kernels[this.lists[list][0]].device)?.take(), length = rows?.length ?? 0;
+    const list = this.list(items),
+      rows = this.threadsOf(this.kernels[this.lists[list][0]].device)?.take(),
+      length = rows?.length ?? 0;
     let at = this.log.reserve(LAUNCHES_HEAD + n + length);
     const { piece } = this.log;
     piece[at++] = LAUNCHES;
@@ -209,6 +223,19 @@ export class Profiler {
     piece[at++] = length;
     for (let i = 0; i < n; i++) piece[at++] = ends[i];
     if (rows !== undefined) piece.set(rows, at);
+  }
+
+  /** The number of the kernels of steps. */
+  private list(items: readonly ExecItem[]): number {
+    if (items.length === 1) {
+      const kernel = this.kernel(items[0]);
+      return this.alone[kernel] ??= this.lists.push([kernel]) - 1;
+    }
+    let list = this.listOf.get(items);
+    if (list === undefined) {
+      this.listOf.set(items, list = this.lists.push(items.map((item) => this.kernel(item))) - 1);
+    }
+    return list;
   }
 
   /** Wants lines as long as they do not take too much of the time. */
@@ -237,7 +264,7 @@ export class Profiler {
     const where = kind === "pass" ? (subject as Work | undefined)?.device || undefined : device;
     const at = this.log.reserve(SPAN_SIZE), { piece } = this.log;
     piece[at] = SPAN;
-    piece[at + 1] = texts.number(kind);
+    piece[at + 1] = KINDS.indexOf(kind);
     piece[at + 2] = texts.number(name);
     piece[at + 3] = where === undefined ? -1 : texts.number(where);
     piece[at + 4] = isLaunch ? this.kernel(subject as ExecItem) : -1;
@@ -296,7 +323,7 @@ export class Profiler {
       return out;
     };
     const readSpan = (r: Float64Array): void => {
-      const [, kind, name, device, kernel, startMs, endMs, isQueued, flow] = r, k = texts[kind] as SpanKind;
+      const [, kind, name, device, kernel, startMs, endMs, isQueued, flow] = r, k = KINDS[kind];
       spans.push({
         kind: k,
         name: texts[name],

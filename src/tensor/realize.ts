@@ -22,7 +22,7 @@ import {
 } from "../helpers/errors.ts";
 import { prod, stridesOf } from "../helpers/math.ts";
 import { checkOptions, describe } from "../helpers/options.ts";
-import { spans } from "../helpers/spans.ts";
+import { spans, tellSpan } from "../helpers/spans.ts";
 import { Site } from "../helpers/stack.ts";
 import { argOf, Storage } from "../uop/core/args.ts";
 import { broadcastTo } from "../uop/core/build_movement.ts";
@@ -126,8 +126,7 @@ let inside: Inside;
 /** Tells who listens that values have been read. */
 function tellRead({ nbytes, device: { name: device } }: Buffer, startMs: number): void {
   if (spans.listener === undefined) return;
-  const name = `read ${byteText(nbytes)}`;
-  spans.listener({ kind: "read", name, startMs, endMs: performance.now(), device });
+  tellSpan(spans.listener, "read", `read ${byteText(nbytes)}`, startMs, performance.now(), device, undefined);
 }
 
 /** Makes a handle hold its memory, as those do that were made with values or realized; returns it. */

@@ -6,7 +6,7 @@
  */
 import { envNumber } from "../../helpers/env.ts";
 import { checkFunction } from "../../helpers/options.ts";
-import { listening, type Span, spans, timed } from "../../helpers/spans.ts";
+import { listening, type Span, spans, tellSpan, timed } from "../../helpers/spans.ts";
 import { type NoteKind, notes, wantsNotes } from "../core/notes.ts";
 import { type PassRecord, Recording, type Work } from "../core/recording.ts";
 import type { UOp } from "../core/uop.ts";
@@ -106,7 +106,7 @@ export function runPass<T>(name: string, before: () => UOp, fn: () => T, graphOf
   else recorded(name, before(), () => graphOf(made = fn()));
   const end = performance.now();
   passMs.set(name, (passMs.get(name) ?? 0) + end - start);
-  spans.listener?.({ kind: "pass", name, startMs: start, endMs: end, subject: work });
+  if (spans.listener !== undefined) tellSpan(spans.listener, "pass", name, start, end, undefined, work);
   return made;
 }
 
