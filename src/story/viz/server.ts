@@ -30,14 +30,17 @@ export interface VizServer {
 
 /** The port of VIZ=1; the next ones where it is in use. */
 export const PORT = 8347;
-const TRIES = 10;
+export const TRIES = 10;
 
-/** Answers a request, for the port that the server has. */
+/**
+ * Answers a request, for the port that the server has, with the page or what is `packed` for it: "data", or "other" where
+ * there is one. Threads run its text: it uses nothing but what is in it.
+ */
 export async function answer(
   request: Request,
   port: number,
-  source: () => VizData,
-  other: VizData | undefined,
+  page: () => string,
+  packed: (name: string) => Promise<Uint8Array<ArrayBuffer> | undefined>,
 ): Promise<Response> {
   const host = request.headers.get("host") ?? "", { pathname } = new URL(request.url);
   const headers = {
@@ -51,17 +54,12 @@ export async function answer(
   }
   if (request.method !== "GET") return new Response("", { status: 405, headers });
   if (pathname === "/") {
-    return new Response(pageHtml(source().title), {
-      headers: { ...headers, "content-type": "text/html; charset=utf-8" },
-    });
+    return new Response(page(), { headers: { ...headers, "content-type": "text/html; charset=utf-8" } });
   }
-  if (pathname === "/other" && other === undefined) return new Response(null, { status: 204, headers });
-  if (pathname === "/data" || pathname === "/other") {
-    return new Response(await pack(pathname === "/data" ? source() : other), {
-      headers: { ...headers, "content-type": "application/octet-stream" },
-    });
-  }
-  return new Response("", { status: 404, headers });
+  if (pathname !== "/data" && pathname !== "/other") return new Response("", { status: 404, headers });
+  const body = await packed(pathname.slice(1));
+  if (body === undefined) return new Response(null, { status: 204, headers });
+  return new Response(body, { headers: { ...headers, "content-type": "application/octet-stream" } });
 }
 
 /**
@@ -74,12 +72,14 @@ export function serveViz(
 ): { readonly url: string; readonly server: VizServer } {
   const { Deno: deno } = globalThis as unknown as { Deno?: DenoLike }, first = port ?? PORT;
   if (deno === undefined) throw failure(first, "only Deno can serve it; VIZ=page.html writes a file");
+  const packed = async (name: string): Promise<Uint8Array<ArrayBuffer> | undefined> =>
+    name === "data" ? await pack(source()) : other === undefined ? undefined : await pack(other);
   for (let p = first; p < first + (port === undefined ? TRIES : 1); p++) {
     try {
       let own = p;
       const server = deno.serve(
         { hostname: "127.0.0.1", port: p, onListen: () => {} },
-        (request) => answer(request, own, source, other),
+        (request) => answer(request, own, () => pageHtml(source().title), packed),
       );
       own = server.addr.port;
       return { url: `http://127.0.0.1:${own}/`, server };
@@ -88,11 +88,16 @@ export function serveViz(
       throw failure(p, `${(error as Error).message.split("\n")[0]}; VIZ=page.html writes a file instead`);
     }
   }
-  throw failure(
-    first,
+  throw allInUse(port);
+}
+
+/** That the port is in use, or where none is given all that are tried. */
+export function allInUse(port: number | undefined): DeviceError {
+  return failure(
+    port ?? PORT,
     port === undefined
-      ? `port ${first} and the next ${TRIES - 1} are in use; VIZ=${first + 100} takes another`
-      : `port ${first} is in use; another number takes another`,
+      ? `port ${PORT} and the next ${TRIES - 1} are in use; VIZ=${PORT + 100} takes another`
+      : `port ${port} is in use; another number takes another`,
   );
 }
 

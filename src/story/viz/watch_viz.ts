@@ -10,15 +10,26 @@ import { listen } from "../../helpers/spans.ts";
 import { listenToNotes } from "../../uop/core/notes.ts";
 import { siteFrames } from "../../helpers/stack.ts";
 import { nodeModule } from "../../helpers/node.ts";
-import { recordAll } from "../../uop/rewrite/record.ts";
+import { isInPass, recordAll } from "../../uop/rewrite/record.ts";
 import { atEnd, type Runtime, tell, writeFile } from "../program/runtime.ts";
 import { packedText } from "./pack.ts";
 import { pageHtml } from "./page.ts";
+import { servePage } from "./page_thread.ts";
 import { PORT, serveViz, type VizServer } from "./server.ts";
 import { type VizData, VizRecorder } from "./viz_data.ts";
 
+/** A program that is recorded. */
+export interface Recorded {
+  /** What there is so far. */
+  data(): VizData;
+  /** What it threw, if it did. */
+  failed(error: unknown): void;
+  /** Called between steps, where no pass goes on. */
+  between: () => void;
+}
+
 /** Records what runs from now on; the function that is returned gives what there is so far. */
-export function recordProgram(title: string): { data(): VizData; failed(error: unknown): void } {
+export function recordProgram(title: string): Recorded {
   const recorder = new VizRecorder(title, 0), records: PassRecord[] = [];
   const take = (): void => {
     recorder.take(records);
@@ -30,9 +41,11 @@ export function recordProgram(title: string): { data(): VizData; failed(error: u
     // of these it is certain that no pass goes on around them
     if (span.kind === "schedule" || span.kind === "compile") take();
     recorder.hear(span);
+    if (!isInPass()) recorded.between();
   });
   listenToNotes((n) => recorder.note(n));
-  return {
+  const recorded: Recorded = {
+    between: () => {},
     data(): VizData {
       take();
       return recorder.data();
@@ -45,6 +58,7 @@ export function recordProgram(title: string): { data(): VizData; failed(error: u
         : String(error);
     },
   };
+  return recorded;
 }
 
 /** The page with its data, at once. */
@@ -78,7 +92,12 @@ export function watchViz(setting: string, runtime: Runtime): void {
       recordAll(undefined);
       return;
     }
-    ({ server, url } = serveViz(() => recorded.data(), { port: first }));
+    const served = servePage(pageHtml(title), () => packedText(recorded.data()), first);
+    if (served === undefined) ({ server, url } = serveViz(() => recorded.data(), { port: first })); // while it waits
+    else {
+      url = served.url;
+      recorded.between = served.look;
+    }
   } catch (error) {
     tell((error as Error).message);
     recordAll(undefined);
@@ -86,7 +105,7 @@ export function watchViz(setting: string, runtime: Runtime): void {
   }
   if (first(url, port)) tell(`VIZ: ${url}`);
   else tell(`VIZ: ${url} (port ${PORT} is in use)`);
-  server.unref();
+  server?.unref();
   atEnd(
     (error) => {
       recorded.failed(error);
@@ -96,7 +115,8 @@ export function watchViz(setting: string, runtime: Runtime): void {
       ? (error) => {
         if (error !== undefined) console.error(error);
         tell(`VIZ: the program has ended${error === undefined ? "" : " with an error"}; ${url} stays until Ctrl+C`);
-        server!.ref();
+        if (server !== undefined) server.ref();
+        else setInterval(() => {}, 1 << 30); // until Ctrl+C
       }
       : undefined,
   );

@@ -97,6 +97,11 @@ export function isRecording(): boolean {
   return recording !== undefined;
 }
 
+/** Whether a pass that is recorded has not ended. */
+export function isInPass(): boolean {
+  return running !== undefined;
+}
+
 /** One pass; what it makes is recorded as the graph that `graphOf` gives for it, from that which `before` gives. */
 export function runPass<T>(name: string, before: () => UOp, fn: () => T, graphOf: (made: T) => UOp): T {
   if (recording === undefined && spans.listener === undefined && !countsPasses()) return fn();

@@ -1,7 +1,9 @@
 /** The server of VIZ: loopback, only for requests that name it; and VIZ on whole programs. */
-import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
 import { DeviceError } from "../../../mod.ts";
 import { unpackData } from "../../../src/story/viz/page_data.ts";
+import { pack } from "../../../src/story/viz/pack.ts";
+import { pageHtml } from "../../../src/story/viz/page.ts";
 import { answer, serveViz } from "../../../src/story/viz/server.ts";
 import { FORMAT, parseVizData, VERSION, type VizData } from "../../../src/story/viz/viz_data.ts";
 import { runDeno } from "../../system/subprocess.ts";
@@ -21,7 +23,10 @@ const lists = {
 const data: VizData = { format: FORMAT, version: VERSION, title: "<none>", dropped: 0, ...lists };
 
 function ask(path: string, host: string, method = "GET"): Promise<Response> {
-  return answer(new Request(`http://${host}${path}`, { headers: { host }, method }), 8347, () => data, undefined);
+  const request = new Request(`http://${host}${path}`, { headers: { host }, method });
+  const packed = async (name: string): Promise<Uint8Array<ArrayBuffer> | undefined> =>
+    name === "data" ? await pack(data) : undefined;
+  return answer(request, 8347, () => pageHtml(data.title), packed);
 }
 
 async function unpacked(response: Response): Promise<unknown> {
@@ -111,3 +116,53 @@ Deno.test("viz: what cannot be done is said, and the program goes on", () =>
       assertMatch(stderr, said);
     }
   }));
+
+Deno.test("viz: a program that does nothing but compute answers, and the page closes with it", () =>
+  withProgram(
+    `const until = Number(Deno.args[0]);
+let sum = Tensor.zeros([8], { device: "WASM" });
+for (let i = 0; performance.timeOrigin + performance.now() < until; i++) {
+  sum = sum.add(1).contiguous().realize();
+  if (i % 20 === 0 && [...Deno.readDirSync(".")].some((f) => f.name === "seen")) break;
+}
+console.log("computed");
+`,
+    async (folder) => {
+      const child = new Deno.Command(Deno.execPath(), {
+        args: ["run", "-A", "--no-check", "program.ts", String(Date.now() + 60_000)],
+        cwd: folder,
+        env: { VIZ: "1" },
+        stdout: "piped",
+        stderr: "piped",
+      }).spawn();
+      const reader = child.stderr.pipeThrough(new TextDecoderStream()).getReader();
+      let said = "";
+      while (!/VIZ: http\S+\//.test(said)) {
+        const { value, done } = await reader.read();
+        if (done) break;
+        said += value;
+      }
+      const url = said.match(/VIZ: (http:\S+\/)/)![1];
+      assertMatch(await (await fetch(url)).text(), /^<!doctype html>/);
+      // it is asked while it starts, too: from then on each answer tells of more
+      const steps = [0], end = performance.now() + 30_000;
+      while (steps.length < 4 && performance.now() < end) {
+        const seen = await unpacked(await fetch(`${url}data`)) as VizData, now = seen.events.length + seen.dropped;
+        assertEquals([seen.title, seen.error], ["program.ts", undefined]);
+        assert(now >= steps.at(-1)!, `${steps}, then ${now}`);
+        if (now > steps.at(-1)!) steps.push(now);
+      }
+      assertEquals(steps.length, 4, `it goes on: ${steps}`);
+      // a page of another name must not read it
+      const { port } = new URL(url), connection = await Deno.connect({ hostname: "127.0.0.1", port: Number(port) });
+      await connection.write(
+        new TextEncoder().encode("GET /data HTTP/1.1\r\nhost: evil.example\r\nconnection: close\r\n\r\n"),
+      );
+      assertMatch(await new Response(connection.readable).text(), /^HTTP\/1\.1 403 /);
+      await Deno.writeTextFile(`${folder}/seen`, "");
+      const out = await new Response(child.stdout).text(), { code } = await child.status;
+      assertEquals([code, out], [0, "computed\n"]);
+      while (!(await reader.read()).done);
+      await assertRejects(() => fetch(url), TypeError);
+    },
+  ));
