@@ -135,6 +135,35 @@ for (const [name, [program, allowed]] of Object.entries(PROGRAMS)) {
   });
 }
 
+/** What draws random numbers, and how far its script may be from it. */
+const DRAWS: Readonly<Record<string, readonly [seed: number | bigint, () => unknown, number]>> = {
+  "uniform": [3, () => Tensor.rand([4, 3]), 0],
+  "normal": [7, () => Tensor.randn([5]), 1e-6],
+  "a seed of 64 bits": [0xfedcba9876543210n, () => Tensor.rand([9]), 0],
+  "integers": [1, () => Tensor.randint([7], { low: -5, high: 1000 }), 0],
+  "one number": [2, () => Tensor.rand([1]), 0],
+  "doubles": [5, () => Tensor.rand([6], { dtype: "float64" }), 0],
+  "a part of a draw, padded": [6, () => Tensor.rand([5, 6]).pad([[1, 1], [0, 0]]).shrink([[1, 4], [2, 5]]), 0],
+  "dropout": [8, () => Tensor.train(() => values(40).reshape([8, 5]).dropout(0.4)), 0],
+  "several at once": [9, () => Tensor.rand([8]).add(Tensor.rand([8]).mul(Tensor.rand([8]))), 1e-6],
+  "steps that go on": [4, () => {
+    const drawn: Tensor[] = [];
+    for (let i = 0; i < 5; i++) drawn.push(Tensor.rand([6]).add(i).contiguous().realize());
+    return drawn;
+  }, 0],
+};
+
+for (const [name, [seed, program, allowed]] of Object.entries(DRAWS)) {
+  Deno.test(`explain: the draws of ${name} are told as such, and come to the same`, async () => {
+    Tensor.manualSeed(seed);
+    const e = explain(program);
+    if (e.error !== undefined) throw e.error;
+    assert(farthest(await run(e, name)) <= allowed, e.script);
+    assertMatch(e.script, /32 random bits, threefry2x32 of the counter and the key/);
+    assert(!/>>> 19/.test(e.script), `a rotation stands outside of a draw:\n${e.script}`);
+  });
+}
+
 Deno.test("explain: operations as written have loops of their own, and come to the same", async () => {
   for (const name of ["float16", "softmax", "gather", "attention", "ten setAt", "gradients", "assignment to a part"]) {
     const [program, allowed] = PROGRAMS[name], e = explain(program, { level: "tensor" });

@@ -12,6 +12,7 @@ import type { UOp } from "../../uop/core/uop.ts";
 import type { Trace, TraceBuffer, TraceStep } from "./explain_record.ts";
 import { statisticsText } from "./explain_values.ts";
 import { DataFile, elementsOf, elementText, wrapList } from "./script_data.ts";
+import { drawLines, type Folded } from "./script_draws.ts";
 import {
   bound,
   type Changing,
@@ -19,9 +20,10 @@ import {
   type Column,
   columnsOf,
   findRepeats,
+  foldedAst,
+  numberOf,
   openAst,
   paramTypes,
-  plainAst,
   type Repeat,
   ScriptKernels,
   StepKeys,
@@ -123,8 +125,8 @@ class ScriptWriter {
   private readonly skipped = new Set<TraceStep>();
   /** Names of arrays that are the bytes of others, by name and dtype. */
   private readonly bytes = new Map<string, string>();
-  /** Of each step, with its variables. */
-  private readonly asts: readonly (UOp | undefined)[];
+  /** Of each step, with its variables, and without its random draws. */
+  private readonly folded: readonly (Folded | undefined)[];
   private readonly skip: number;
   private path: CallPath = { calls: [], method: "" };
 
@@ -132,7 +134,7 @@ class ScriptWriter {
     const { steps } = spec.trace;
     for (const s of steps) this.mergeCopy(s);
     this.names = new BufferNames(steps, spec.names, this.table);
-    this.asts = steps.map(openAst);
+    this.folded = steps.map(foldedAst);
     this.skip = commonCalls(steps);
   }
 
@@ -202,9 +204,16 @@ class ScriptWriter {
     this.path = { calls: now, method };
   }
 
-  /** A step on arrays of these names. */
-  private writeStep(step: TraceStep, params: readonly string[], indent: string, ast: UOp | undefined): void {
-    const { item, kind, bufs, writes } = step,
+  /** A step on arrays of these names, with the numbers of this run but for those that are called something. */
+  private writeStep(
+    step: TraceStep,
+    params: readonly string[],
+    indent: string,
+    nameOf: (u: UOp) => string | undefined = () => undefined,
+  ): void {
+    const folded = this.folded[step.number],
+      ast = bound(step, folded?.ast, nameOf),
+      { item, kind, bufs, writes } = step,
       put = (text: string): void => {
         this.lines.push(indent + text);
       };
@@ -218,7 +227,14 @@ class ScriptWriter {
         return;
     }
     if (ast !== undefined) {
+      const drawn = folded!.draws.map((draw) => {
+        const name = this.table.take(`${this.nameOf(writes[0])}_bits`);
+        drawLines(name, draw, draw.variables.map((u) => nameOf(u) ?? String(numberOf(item, u)))).forEach(put);
+        return [draw.slot, name] as const;
+      });
+      const nameOfDraw = new Map(drawn);
       const own = paramTypes(ast).map((d, slot) => {
+        if (slot >= bufs.length) return nameOfDraw.get(slot)!;
         const { dtype, buffer: { nbytes } } = bufs[slot], Class = d === undefined ? "" : scriptArray(d);
         if (d === undefined || Class === scriptArray(dtype)) return params[slot];
         return this.bytesAs(params[slot], d, nbytes / d.itemsize, Class, indent);
@@ -289,7 +305,7 @@ class ScriptWriter {
       } else this.declare(this.arrayOf(b), "");
     }
     const params = step.bufs.map((b) => this.nameOf(b));
-    this.writeStep(step, params, "", plainAst(step));
+    this.writeStep(step, params, "");
     this.tellResult(step, "", params, told);
     this.lines.push("");
   }
@@ -325,7 +341,7 @@ class ScriptWriter {
     }
     // numbers that are others each time, as the counter of random draws
     const of = (p: number): TraceStep[] => Array.from({ length: times }, (_, t) => steps[start + t * period + p]);
-    const numbers = places.map((_, p) => changingNumbers(of(p), this.asts[start + p]));
+    const numbers = places.map((_, p) => changingNumbers(of(p), openAst(steps[start + p])));
     const keyOf = (u: UOp, { name, numbers }: Changing): string => `${u.dtype} ${name} ${numbers}`;
     const numberNames = new Map<string, string>(), rows: string[][] = Array.from({ length: times }, () => []);
     for (const [u, changing] of numbers.flatMap((m) => [...m])) {
@@ -369,7 +385,7 @@ class ScriptWriter {
           const of = changing.get(u);
           return of && numberNames.get(keyOf(u, of));
         };
-      this.writeStep(step, params, indent, bound(step, this.asts[step.number], callOf));
+      this.writeStep(step, params, indent, callOf);
       this.tellResult(step, indent, params, told);
     });
     this.path = { calls: [], method: "" };
@@ -378,7 +394,7 @@ class ScriptWriter {
 
   private writeSteps(): void {
     const { steps } = this.spec.trace, keys = new StepKeys();
-    const repeats = findRepeats(steps.map((s) => keys.keyOf(s, this.asts[s.number])));
+    const repeats = findRepeats(steps.map((s) => keys.keyOf(s, this.folded[s.number]?.ast)));
     for (let i = 0; i < steps.length;) {
       const repeat = repeats.find((r) => r.start === i);
       if (repeat === undefined) this.writeOnce(steps[i++]);

@@ -18,6 +18,7 @@ import { Ops } from "../../uop/core/ops.ts";
 import { toposort, type UOp, uop, variable } from "../../uop/core/uop.ts";
 import { rebuild } from "../../uop/rewrite/walk.ts";
 import type { TraceBuffer, TraceStep } from "./explain_record.ts";
+import { foldDraws, type Folded } from "./script_draws.ts";
 
 /** The AST of a step with the numbers of this run in the places of its variables, and without opts. */
 export function plainAst(step: TraceStep): UOp | undefined {
@@ -43,9 +44,20 @@ export function bound(
   });
 }
 
+/** What the program's schedule calls a variable of a step's AST. */
+function nameIn({ varNames }: TraceStep["item"], u: UOp): string {
+  return varNames[Number(argOf(u, Ops.VARIABLE).name.slice(1))];
+}
+
 /** The value of a variable of a step's AST. */
-function numberOf({ varNames, vars }: TraceStep["item"], u: UOp): number {
-  return vars.get(varNames[Number(argOf(u, Ops.VARIABLE).name.slice(1))]) ?? 0;
+export function numberOf(item: TraceStep["item"], u: UOp): number {
+  return item.vars.get(nameIn(item, u)) ?? 0;
+}
+
+/** {@linkcode openAst}, with its random draws read from arrays. */
+export function foldedAst(step: TraceStep): Folded | undefined {
+  const ast = openAst(step);
+  return ast && foldDraws(ast, step.bufs.length, (u) => (nameIn(step.item, u) ?? "").replace(/_\d+$/, ""));
 }
 
 /** A variable of a step that is repeated, which is not the same number each time. */
@@ -58,13 +70,13 @@ export interface Changing {
 
 /** Those of a step that is all of `steps`, by their nodes in its AST. */
 export function changingNumbers(steps: readonly TraceStep[], ast: UOp | undefined): Map<UOp, Changing> {
-  const out = new Map<UOp, Changing>(), [{ item: { varNames } }] = steps;
+  const out = new Map<UOp, Changing>(), [{ item }] = steps;
   if (ast === undefined) return out;
   for (const u of toposort(ast)) {
     if (u.op !== Ops.VARIABLE) continue;
     const numbers = steps.map((s) => numberOf(s.item, u));
     if (numbers.every((n) => n === numbers[0])) continue;
-    out.set(u, { name: varNames[Number(argOf(u, Ops.VARIABLE).name.slice(1))], numbers });
+    out.set(u, { name: nameIn(item, u), numbers });
   }
   return out;
 }
