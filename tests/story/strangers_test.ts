@@ -14,6 +14,8 @@ interface Want {
   readonly script?: readonly RegExp[];
   /** What its story says. */
   readonly story?: readonly RegExp[];
+  /** Other levels that it is explained at. */
+  readonly levels?: readonly string[];
 }
 
 const PROGRAMS: Readonly<Record<string, Want>> = {
@@ -56,6 +58,21 @@ const PROGRAMS: Readonly<Record<string, Want>> = {
     ],
     story: [/`const there = hidden\.to\("JS"\);`: there float32\[2, 4\]/, /\| copy \| there \| 32 bytes/],
   },
+  gpt: {
+    script: [/^const blocks_1_qkv_weight = /m, /32 random bits, threefry2x32/],
+    levels: ["tensor"],
+  },
+  gru: { script: [/gru\.ts:\d+ {2}const next = cell\.call\(frame, memory\);/, /^const gruCell_/m], levels: ["tensor"] },
+  sharded: {
+    script: [
+      /^\/\/ scatter devices\(2\), 192 bytes: what each device has of it was recorded$/m,
+      /^\/\/ allReduce devices\(2\)/m,
+      /^\/\/ kernel \d+ of \d+, r_3_6_4 on \w+: /m,
+      /^\/\/ kernel \d+ of \d+, r_3_6_4 on \w+:1: /m,
+    ],
+    levels: ["tensor"],
+  },
+  custom: { script: [/^const after = .*, 36 to 3572/m], levels: ["tensor"] },
   numeric: { script: [/Float64Array/, /\d+ times the same/] },
 };
 
@@ -76,12 +93,12 @@ function checkPrivate(text: string, what: string): void {
   for (const path of PRIVATE) if (path.length > 2) assert(!text.includes(path), `${what} names ${path}`);
 }
 
-for (const [name, { code = 0, script = [], story = [] }] of Object.entries(PROGRAMS)) {
+for (const [name, { code = 0, script = [], story = [], levels = [] }] of Object.entries(PROGRAMS)) {
   const out = `${folder}/${name}`;
   Deno.test(`stranger: ${name} is explained, and its script comes to the same`, async () => {
     const explained = await runDeno(["run", "-A", "--no-check", command, `${name}.ts`, "--out", out], { cwd });
     assertEquals(explained.code, code, explained.stderr);
-    assertMatch(explained.stdout, /^\d+ kernels?:\n/m);
+    assertMatch(explained.stdout, /^\d+ kernels?(?:, the first 200 steps)?:\n/m);
     const text = await Deno.readTextFile(`${out}/script.ts`), told = await Deno.readTextFile(`${out}/story.md`);
     for (const part of script) assertMatch(text, part);
     for (const part of story) assertMatch(told, part);
@@ -95,6 +112,23 @@ for (const [name, { code = 0, script = [], story = [] }] of Object.entries(PROGR
     assertEquals(run.code, 0, run.stderr + run.stdout);
     assertMatch(run.stdout, /^\w+: .*; largest difference \S+$/m);
   });
+
+  for (const level of levels) {
+    Deno.test(`stranger: ${name} is explained at the level of a ${level}, and its kernels are replayed as they were`, async () => {
+      const to = `${out}_${level}`, kernels = `${out}_kernels.json`;
+      const explained = await runDeno(
+        ["run", "-A", "--no-check", command, `${name}.ts`, "--out", to, "--level", level, "--limit", "2000"],
+        { cwd, env: { CAPTURE_KERNELS: kernels } },
+      );
+      assertEquals(explained.code, code, explained.stderr);
+      const run = await runDeno(["run", "--no-prompt", "--allow-read", `${to}/script.ts`]);
+      assertEquals(run.code, 0, run.stderr + run.stdout);
+      const replay = new URL("tests/replay.ts", ROOT).pathname;
+      const replayed = await runDeno(["run", "-A", "--no-check", replay, kernels], { cwd });
+      assertEquals(replayed.code, 0, replayed.stderr + replayed.stdout);
+      assertMatch(replayed.stdout, /\b[1-9]\d* kernels/);
+    });
+  }
 
   Deno.test(`stranger: ${name} is watched by all at once`, async () => {
     const env = {

@@ -85,10 +85,10 @@ export class Explanation {
     this.error = outcome.error;
     this.trace = trace;
     const named = new Map([...namesOfBuffers(listed), ...before, ...namedBuffers(options.names)]);
-    this.names = new Map(trace.buffers.flatMap((b) => named.has(b.buffer) ? [[b, named.get(b.buffer)!]] : []));
+    this.names = new Map(trace.buffers.flatMap((b) => named.has(b.whole) ? [[b, named.get(b.whole)!]] : []));
     const returned = new Map(tensorsIn(this.result).map((t) => [realizedMemory(t.uop), t.shape]));
-    this.results = new Set(trace.buffers.filter((b) => returned.has(b.buffer)));
-    for (const b of this.results) b.buffer.shape = returned.get(b.buffer);
+    this.results = new Set(trace.buffers.filter((b) => returned.has(b.whole)));
+    for (const b of this.results) if (b.whole === b.buffer) b.buffer.shape = returned.get(b.buffer);
   }
 
   /** The script and its names, made once. */

@@ -6,6 +6,7 @@
  * @module
  */
 import type { Buffer } from "../../device/buffer.ts";
+import { partsOfBuffer } from "../../device/group.ts";
 import { type Statistics, statisticsOf } from "./explain_values.ts";
 import type { DType } from "../../dtype/dtype.ts";
 import { accessOf, type StepListener } from "../../engine/exec.ts";
@@ -22,6 +23,8 @@ export interface TraceBuffer {
   /** Counts up from 0 in the order of first use. */
   readonly id: number;
   readonly buffer: Buffer;
+  /** What the program has: the same, or of devices that are used together the memory of all of them. */
+  readonly whole: Buffer;
   readonly dtype: DType;
   /** In elements. */
   readonly size: number;
@@ -46,7 +49,7 @@ export interface TraceStep {
   /** Counts up from 0. */
   readonly number: number;
   readonly item: ExecItem;
-  readonly kind: "kernel" | "copy" | "fill" | "view" | "empty";
+  readonly kind: "kernel" | "copy" | "fill" | "view" | "empty" | "collective";
   /** By slot. */
   readonly bufs: readonly TraceBuffer[];
   readonly reads: readonly TraceBuffer[];
@@ -79,6 +82,8 @@ function kindOf({ runner }: ExecItem): TraceStep["kind"] {
       return "view";
     case "EmptyOp":
       return "empty";
+    case "CollectiveStep":
+      return "collective";
     default:
       return "copy";
   }
@@ -94,13 +99,23 @@ function writesAll(ast: UOp, slot: number, size: number): boolean {
   });
 }
 
+function isTemporary({ base }: Buffer): boolean {
+  return base.use.startsWith("intermediates");
+}
+
+function isGroup(device: Buffer["device"]): boolean {
+  return "members" in device;
+}
+
 /** Listens to the engine, and keeps what it hears. */
 export class TraceRecorder implements StepListener {
   private readonly steps: TraceStep[] = [];
   private readonly known: Map<Buffer, TraceBuffer> = new Map();
   private kept = 0;
   private isCut = false;
-  private running: TraceStep | undefined;
+  /** Of what devices have together, the memory of each. */
+  private readonly parts: Map<Buffer, readonly TraceBuffer[]> = new Map();
+  private running: readonly TraceStep[] = [];
 
   /** @param limit of steps: later ones run unheard */
   constructor(private readonly limit: number) {}
@@ -125,26 +140,37 @@ export class TraceRecorder implements StepListener {
         `${device.name} gives what kernels wrote only to who awaits it; explain the program on another device`;
       throw new DeviceError("explain what ran", { device: device.name, reason });
     }
-    const bufs = item.bufs.map((b, slot) => {
-      const from = runner instanceof ViewOp && slot === 0 ? this.bufferOf(item.bufs[1]) : undefined;
-      return this.bufferOf(b, from === undefined ? undefined : { of: from, offset: (runner as ViewOp).offset });
+    const all = item.bufs.map((b, slot) =>
+      runner instanceof ViewOp && slot === 0
+        ? this.partsOf(b, { of: this.partsOf(item.bufs[1]), offset: runner.offset })
+        : this.partsOf(b)
+    );
+    const kind = kindOf(item), number = this.steps.length;
+    // a kernel of devices that are used together is one on each of them
+    const places = kind === "collective" ? [undefined] : [...all[item.bufs.indexOf(access.writes[0])].keys()];
+    this.running = places.map((place, i): TraceStep => {
+      const ownOf = (parts: readonly TraceBuffer[]): readonly TraceBuffer[] =>
+        place === undefined ? parts : [parts[parts.length === 1 ? 0 : place]];
+      const of = (b: Buffer): readonly TraceBuffer[] => ownOf(all[item.bufs.indexOf(b)]);
+      const reads = access.reads.flatMap(of), writes = kind === "view" ? [] : access.writes.flatMap(of);
+      const bufs = all.flatMap(ownOf);
+      for (const b of reads) this.findInitial(b);
+      for (const b of writes) {
+        const ast = runner instanceof CompiledKernel ? runner.ast : undefined;
+        if (ast === undefined ? kind === "kernel" : !writesAll(ast, bufs.indexOf(b), b.size)) this.findInitial(b);
+      }
+      return { number: number + i, item, kind, bufs, reads, writes, timeMs: 0, statistics: [], values: [] };
     });
-    const of = (b: Buffer): TraceBuffer => bufs[item.bufs.indexOf(b)];
-    const kind = kindOf(item), reads = access.reads.map(of), writes = kind === "view" ? [] : access.writes.map(of);
-    const number = this.steps.length;
-    for (const b of reads) this.findInitial(b);
-    for (const b of writes) {
-      const ast = runner instanceof CompiledKernel ? runner.ast : undefined;
-      if (ast === undefined ? kind === "kernel" : !writesAll(ast, bufs.indexOf(b), b.size)) this.findInitial(b);
-    }
-    this.running = { number, item, kind, bufs, reads, writes, timeMs: 0, statistics: [], values: [] };
   }
 
   /** After it: what it wrote. */
   after(_item: ExecItem, timeMs: number): void {
-    const step = this.running;
-    if (step === undefined) return;
-    this.running = undefined;
+    const { running } = this;
+    this.running = [];
+    for (const step of running) this.ran(step, timeMs);
+  }
+
+  private ran(step: TraceStep, timeMs: number): void {
     step.timeMs = timeMs;
     // where the device cannot give them the step is none that there is something to tell of
     const written = step.writes.map((b) => b.buffer.copyOut(new Uint8Array(b.buffer.nbytes)));
@@ -163,22 +189,48 @@ export class TraceRecorder implements StepListener {
     }
   }
 
+  /** The records of what a buffer is on each device that has it. */
+  private partsOf(
+    buffer: Buffer,
+    from?: { readonly of: readonly TraceBuffer[]; readonly offset: number },
+  ): readonly TraceBuffer[] {
+    const partOf = (i: number): TraceBuffer["part"] => from && { of: from.of[i], offset: from.offset };
+    if (!isGroup(buffer.device)) return [this.bufferOf(buffer, partOf(0))];
+    let parts = this.parts.get(buffer);
+    if (parts === undefined) {
+      const { base, offset, shape } = buffer;
+      if (from === undefined && base !== buffer && !isTemporary(buffer)) from = { of: this.partsOf(base), offset };
+      parts = partsOfBuffer(buffer).map((own, i) => {
+        own.shape = shape;
+        return this.made(own, buffer, partOf(i));
+      });
+      this.parts.set(buffer, parts);
+    }
+    return parts;
+  }
+
   /** The record of a buffer; parts of one memory know it. */
   private bufferOf(buffer: Buffer, part?: TraceBuffer["part"]): TraceBuffer {
     const found = this.known.get(buffer);
     if (found !== undefined) return found;
-    const { base, dtype, size, device, offset, line } = buffer, isTemporary = base.use.startsWith("intermediates");
-    if (part === undefined && base !== buffer && !isTemporary) part = { of: this.bufferOf(base), offset };
+    const { base, offset } = buffer;
+    if (part === undefined && base !== buffer && !isTemporary(buffer)) part = { of: this.bufferOf(base), offset };
+    return this.made(buffer, buffer, part);
+  }
+
+  private made(buffer: Buffer, whole: Buffer, part: TraceBuffer["part"]): TraceBuffer {
+    const { dtype, size, device } = buffer, { line } = whole;
     const made: TraceBuffer = {
       id: this.known.size,
       buffer,
+      whole,
       dtype,
       size,
       device: device.name,
       initial: undefined,
       last: undefined,
       part,
-      isTemporary,
+      isTemporary: isTemporary(whole),
       writers: [],
       readers: [],
       line,

@@ -244,10 +244,11 @@ class ScriptWriter {
       for (const line of lines) put(line);
       return;
     }
+    const isText = item.runner.kind === "CompiledKernel";
     put(
-      `// ${
-        item.runner.kind === "CompiledKernel" ? item.runner.name : kind
-      } is the user's own text: what it wrote was recorded`,
+      isText
+        ? `// ${item.runner.name} is the user's own text: what it wrote was recorded`
+        : `// ${item.runner}: what each device has of it was recorded`,
     );
     writes.forEach((b, i) => {
       const bytes = step.values[i] ?? b.last;
@@ -277,7 +278,7 @@ class ScriptWriter {
     const what = runner.kind === "CompiledKernel"
       ? `kernel ${kernels.indexOf(step) + 1} of ${kernels.length}, ${runner.name}`
       : step.kind;
-    const device = runner.kind === "CompiledKernel" ? ` on ${runner.device}` : "";
+    const device = runner.kind === "CompiledKernel" ? ` on ${step.writes[0]?.device ?? runner.device}` : "";
     this.lines.push(`${indent}// ${what}${device}${more}: ${costText(step, times, times ? shareOf(step) : undefined)}`);
   }
 
@@ -468,10 +469,12 @@ class ScriptWriter {
    */
   private rounding(made: readonly TraceBuffer[]): ReadonlyMap<string, Moved> {
     let flops = 0, isInPlace = false;
+    const read = new Set<TraceBuffer>();
     for (const { item: { runner }, reads, writes } of this.spec.trace.steps) {
-      if (runner.kind !== "CompiledKernel") continue;
-      flops += runner.program.linear.flops;
-      isInPlace ||= writes.some((b) => ALLOWED.has(b.dtype.real) && reads.includes(b));
+      if (runner.kind === "CompiledKernel") flops += runner.program.linear.flops;
+      for (const b of reads) read.add(b);
+      // operations as written copy there what a kernel made
+      isInPlace ||= writes.some((b) => ALLOWED.has(b.dtype.real) && read.has(b));
     }
     if (!isInPlace || flops > MOST_TRIED) return new Map();
     return roundingOf(this.text(), this.data.bytes, made.map((b) => this.nameOf(b)));
