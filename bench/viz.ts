@@ -78,8 +78,9 @@ export async function loadViz(path: string): Promise<VizData> {
 
 async function openBrowser(url: string): Promise<void> {
   const command = { darwin: "open", windows: "explorer" }[Deno.build.os as string] ?? "xdg-open";
-  const opened = await new Deno.Command(command, { args: [url], stdout: "null", stderr: "null" }).output()
-    .then((r) => r.success, () => false);
+  const open = async (): Promise<boolean> =>
+    (await new Deno.Command(command, { args: [url], stdout: "null", stderr: "null" }).output()).success;
+  const opened = await open().catch(() => false); // a command that is not there throws at once
   if (!opened) console.log("no browser could be started: open the address in one yourself");
 }
 

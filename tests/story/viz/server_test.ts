@@ -6,7 +6,7 @@ import { pack } from "../../../src/story/viz/pack.ts";
 import { pageHtml } from "../../../src/story/viz/page.ts";
 import { answer, serveViz } from "../../../src/story/viz/server.ts";
 import { FORMAT, parseVizData, VERSION, type VizData } from "../../../src/story/viz/viz_data.ts";
-import { runDeno } from "../../system/subprocess.ts";
+import { ROOT, runDeno } from "../../system/subprocess.ts";
 import { withProgram } from "../program_folder.ts";
 
 const lists = {
@@ -166,3 +166,32 @@ console.log("computed");
       await assertRejects(() => fetch(url), TypeError);
     },
   ));
+
+Deno.test("viz: where no browser can be started, that is said, and the page is served", () =>
+  recordedIn(async (folder) => {
+    await Deno.writeTextFile(`${folder}/recording.json`, JSON.stringify(data));
+    const child = new Deno.Command(Deno.execPath(), {
+      args: ["run", "-A", "--no-check", new URL("bench/viz.ts", ROOT).pathname, "recording.json", "--open"],
+      cwd: folder,
+      env: { PATH: folder },
+      stdout: "piped",
+      stderr: "null",
+    }).spawn();
+    const reader = child.stdout.pipeThrough(new TextDecoderStream()).getReader();
+    let said = "";
+    try {
+      while (!said.includes("no browser")) {
+        const { value, done } = await reader.read();
+        if (done) break;
+        said += value;
+      }
+      const [, url] = said.match(
+        /^(http:\S+\/) until Ctrl\+C\nno browser could be started: open the address in one yourself\n$/,
+      )!;
+      assertEquals(await unpacked(await fetch(`${url}data`)), data);
+    } finally {
+      child.kill();
+      await child.status;
+      while (!(await reader.read()).done);
+    }
+  }));
