@@ -1,6 +1,8 @@
 /** Pools over windows that are drawn, pools and convolutions by other names, strides; what they refuse. @module */
 import assert from "node:assert/strict";
-import { nn, Tensor } from "../../../mod.ts";
+import { Device, nn, Tensor } from "../../../mod.ts";
+
+await Device.open(Device.default); // its library is no leak of the first test
 
 for (const [n, k, out] of [[9, 2, 5], [10, 3, 4], [7, 2, 6], [5, 2, 1], [8, 1, 8]]) {
   Deno.test(`fractional pools: ${out} windows of ${k} in ${n}`, async () => {

@@ -1,6 +1,8 @@
 /** Draws of counts and of long tails against their distributions. @module */
 import assert from "node:assert/strict";
-import { ArgumentError, grad, jit, Tensor } from "../../../mod.ts";
+import { ArgumentError, Device, grad, jit, Tensor } from "../../../mod.ts";
+
+await Device.open(Device.default); // its library is no leak of the first test
 
 const N = 40000;
 const f64 = (x: number, n = N) => Tensor.full([n], x, { dtype: "float64" });
