@@ -85,13 +85,14 @@ export abstract class RankTensor extends TensorBase {
   conv3d(weight: this, bias?: this, options?: ConvOptions): this {
     return this.convolved("conv3d", weight, bias, options, 3);
   }
+  /** A convolution whose windows have `rank` axes. */
   private convolved(
     action: string,
     weight: this,
     bias: this | undefined,
     options: ConvOptions | undefined,
     rank: number,
-  ) {
+  ): this {
     const { shape } = checkTensor(action, "weight", weight);
     if (shape.length !== rank + 2) {
       throw new ShapeError(action, {
@@ -129,6 +130,7 @@ export abstract class RankTensor extends TensorBase {
     return this.fractional("fractionalMaxPool3d", kernelSize, options, 3);
   }
 
+  /** Maxima over drawn windows of the last `rank` axes. */
   private fractional(
     action: string,
     kernelSize: PerAxis,
