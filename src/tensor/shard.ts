@@ -210,12 +210,13 @@ let nextDivided = 1 << 26;
 /** `u` on a mesh, as memory of its own; of complex numbers the pairs. */
 function divide(u: UOp, mesh: MeshShape, spec: Spec, isStored: boolean): UOp {
   if (u.op === Ops.COMPLEX) return fromPairs(divide(u.src[0], mesh, [...spec, null], isStored));
-  // of one element there are no parts, and none along an axis of one
-  const shape = shapeOf(u), axes = spec.map((a, i) => shape[i] <= 1 || a === null || mesh.sizeOf(a) === 1 ? null : a);
-  const home = deviceOf(u);
-  if (axes.every((a) => a === null) && home !== null && home !== mesh.device && findGroup(home) === undefined) {
+  const shape = shapeOf(u), axes = spec.map((a, i) => shape[i] <= 1 ? null : a); // of one element there are no parts
+  const sharding = new Sharding(mesh, shape, axes, isStored), home = deviceOf(u);
+  if (
+    sharding.axes.every((a) => a === null) && home !== null && home !== mesh.device && findGroup(home) === undefined
+  ) {
     return uop(Ops.COPY, u.dtype, [u], mesh.device); // a copy on each, as `to` gives
   }
-  const shards = uop(Ops.SHARD, u.dtype, [u], new Sharding(mesh, shape, axes, isStored));
+  const shards = uop(Ops.SHARD, u.dtype, [u], sharding);
   return uop(Ops.CONTIGUOUS, u.dtype, [shards], nextDivided++);
 }

@@ -94,13 +94,7 @@ export function reshardText(axes: Spec): string {
   return `.reshard(mesh, ${JSON.stringify(axes).replaceAll(",", ", ")})`;
 }
 
-/** What moves along axes of the mesh; nothing does among the ranks of one. */
 function collective(kind: MoveKind, mesh: MeshShape, axes: readonly string[], x: UOp, op = 0, to?: string): UOp {
-  if (axes.every((a) => mesh.sizeOf(a) === 1)) {
-    if (kind === "allReduce" || kind === "allToAll") return x;
-    if (kind === "allGather") return reshape(x, [1, ...shapeOf(x)]);
-    if (kind === "reduceScatter") return reshape(x, shapeOf(x).slice(1));
-  }
   return uop(Ops.COLLECTIVE, x.dtype, [x], new CollectiveArg(kind, mesh, axes, op, to));
 }
 

@@ -61,20 +61,23 @@ export class MeshShape {
 export class Sharding {
   /** Equal for equal records. */
   readonly hash: number;
+  /** One entry a dimension. */
+  readonly axes: Spec;
   /**
    * A division.
    *
-   * @param shape of all of it @param axes one entry a dimension
+   * @param shape of all of it @param axes one entry a dimension; an axis of one device divides nothing
    * @param isStored whether it is divided in memory alone: whoever reads it has all of it
    */
   constructor(
     readonly mesh: MeshShape,
     readonly shape: readonly number[],
-    readonly axes: Spec,
+    axes: Spec,
     readonly isStored: boolean = false,
   ) {
+    this.axes = axes.map((a) => a === null || mesh.sizeOf(a) === 1 ? null : a);
     let h = mix(mesh.hash, hashNumbers(shape));
-    for (const a of axes) h = mix(h, a === null ? 1 : hashString(a));
+    for (const a of this.axes) h = mix(h, a === null ? 1 : hashString(a));
     this.hash = mix(h, isStored ? 1 : 0);
   }
   /** Whether two records are equal. */
