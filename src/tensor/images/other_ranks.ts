@@ -6,6 +6,7 @@
  */
 import { dtypes } from "../../dtype/dtype.ts";
 import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
+import { prod } from "../../helpers/math.ts";
 import { checkBoolean, checkCount, checkNumber, checkOptions, describeList } from "../../helpers/options.ts";
 import { checkTensor, TensorBase } from "../handle/base.ts";
 import { drawUniform } from "../nodes/random.ts";
@@ -181,7 +182,6 @@ export abstract class RankTensor extends TensorBase {
   }
   /** Positions of a shape, in order. */
   private span(shape: readonly number[]): this {
-    const n = shape.reduce((a, b) => a * b, 1);
-    return (this.fromList(Int32Array.from({ length: n }, (_, i) => i)) as this).reshape(shape) as this;
+    return (this.fromList(Int32Array.from({ length: prod(shape) }, (_, i) => i)) as this).reshape(shape) as this;
   }
 }

@@ -40,11 +40,10 @@ export abstract class DistributionTensor extends TensorBase {
     if (floats !== this) return floats;
     throw new DTypeError(`${action} of dtype`, { dtypes: [d], reason: "it gives floats; take float() of this first" });
   }
-  /** Draws in the shape of this, computed in at least float32. */
-  private drawn(action: string, draw: (x: this, u: this, wide: DType) => this): this {
+  /** What is made of `draws` in the shape of this, computed in at least float32. */
+  private drawn(action: string, draws: typeof drawUniform, make: (u: this) => TensorBase): this {
     const x = this.floats(action), d = x.dtype, wide = d === dtypes.float64 ? d : dtypes.float32;
-    const u = this.wrap(drawUniform(x.shape, wide)) as this;
-    return this.wrap(flat(castNode(draw(x, u, wide).uop, d), [x.uop]));
+    return this.wrap(flat(castNode(make(this.wrap(draws(x.shape, wide)) as this).uop, d), [x.uop]));
   }
 
   /**
@@ -55,7 +54,7 @@ export abstract class DistributionTensor extends TensorBase {
    */
   exponential(lambd = 1): this {
     positive("exponential", "lambd", lambd);
-    return this.drawn("exponential", (_, u) => u.neg().log1p().div(-lambd));
+    return this.drawn("exponential", drawUniform, (u) => u.neg().log1p().div(-lambd));
   }
 
   /**
@@ -68,7 +67,7 @@ export abstract class DistributionTensor extends TensorBase {
     const { median = 0, sigma = 1 } = checkOptions("cauchy", options, ["median", "sigma"]);
     checkNumber("cauchy", "median", median);
     positive("cauchy", "sigma", sigma);
-    return this.drawn("cauchy", (_, u) => u.sub(0.5).mul(Math.PI).tan().mul(sigma).add(median));
+    return this.drawn("cauchy", drawUniform, (u) => u.sub(0.5).mul(Math.PI).tan().mul(sigma).add(median));
   }
 
   /**
@@ -81,9 +80,7 @@ export abstract class DistributionTensor extends TensorBase {
     const { mean = 1, std = 2 } = checkOptions("logNormal", options, ["mean", "std"]);
     checkNumber("logNormal", "mean", mean);
     positive("logNormal", "std", std);
-    const x = this.floats("logNormal"), d = x.dtype, wide = d === dtypes.float64 ? d : dtypes.float32;
-    const normal = this.wrap(drawNormal(x.shape, wide)) as this;
-    return this.wrap(flat(castNode(normal.mul(std).add(mean).exp().uop, d), [x.uop]));
+    return this.drawn("logNormal", drawNormal, (z) => z.mul(std).add(mean).exp());
   }
 
   /**
