@@ -96,7 +96,7 @@ function simulated(most: number): Record<string, [x: number, y: number][]> {
 
 if (args.rank) await measure();
 else if (args.cards !== undefined) {
-  Deno.exit(await measureCards(new URL("./dist_cards.ts", import.meta.url).pathname, Number(args.cards), "big"));
+  Deno.exit(await measureCards(Number(args.cards)));
 } else {
   await measured(Number(args.ranks ?? 2));
   const curves = simulated(Number(args.most ?? 10_000));

@@ -130,7 +130,7 @@ async function columnsThenRows(scale: string, mesh: dist.Mesh): Promise<Row> {
 }
 
 /** What one rank measures; rank 0 prints it. */
-export async function measureRank(scale: string): Promise<void> {
+async function measureRank(scale: string): Promise<void> {
   await dist.init();
   const n = dist.size, say = (row: Row) => dist.rank === 0 && console.log(JSON.stringify({ cards: n, ...row }));
   const meshOf = (axes: Record<string, number>): dist.Mesh =>
@@ -141,13 +141,13 @@ export async function measureRank(scale: string): Promise<void> {
   if (n > 1) say(await gptStep(scale, meshOf({ data: n, model: 1 }), true));
 }
 
-/** Runs 1, 2, 4 … `cards` ranks of `program` one after the other, each with a card of its own. */
-export async function measureCards(program: string, cards: number, scale: string): Promise<number> {
+/** Runs this with 1, 2, 4 … `cards` ranks one after the other, each with a card of its own; how many failed. */
+export async function measureCards(cards: number): Promise<number> {
   let failed = 0;
   for (let n = 1; n <= cards; n *= 2) {
     const ranks = Array.from({ length: n }, (_, r) =>
       new Deno.Command(Deno.execPath(), {
-        args: ["run", "-A", "--no-check", program, "--rank", "--scale", scale],
+        args: ["run", "-A", "--no-check", import.meta.url],
         env: {
           RANK: String(r),
           WORLD_SIZE: String(n),
@@ -164,8 +164,4 @@ export async function measureCards(program: string, cards: number, scale: string
   return failed;
 }
 
-if (import.meta.main) {
-  const scale = Deno.args.includes("small") ? "small" : "big";
-  if (Deno.args.includes("--rank")) await measureRank(scale);
-  else Deno.exit(await measureCards(import.meta.url, Number(Deno.args[0] ?? 1), scale));
-}
+if (import.meta.main) await measureRank(Deno.args[0] ?? "big");
