@@ -6,6 +6,7 @@ import { context, Device, DTypeError } from "../../mod.ts";
 import type { WebGpuDevice } from "../../backends/webgpu/webgpu_device.ts";
 import { dawnComplaints, hasDawn } from "../fixtures/dawn.ts";
 import { kernelsElsewhere } from "../fixtures/kernels_elsewhere.ts";
+import { registerSim } from "../fixtures/sim.ts";
 import { evaluate } from "../reference.ts";
 import {
   BATCH,
@@ -33,6 +34,7 @@ for (const c of cases) {
   });
 }
 
+if (Deno.env.get("DEV") === "SIM") registerSim();
 /** Devices that open here, or the one that DEV names; the others are named with the reason. */
 const devices = await devicesOpen((name, error) => console.log(`golden: ${name} is left out: ${error.message}`));
 

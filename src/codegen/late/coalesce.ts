@@ -16,13 +16,18 @@ import { index, mayHave, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { rebuild, throughAfter } from "../../uop/rewrite/walk.ts";
 import { broadcast, extract, vectorize } from "../ast/alu_builder.ts";
 
+/** What the value of a position may depend on beside threads, loops and variables: memory, whose order is not to be made anew. */
+const REMEMBERED = [Ops.LOAD, Ops.ACC];
+
 /**
  * Brings positions with quotients to normal form, now that lanes and threads are numbers in them: (2 * x + 1) // 98 is
- * x // 49, and what copies share is told from the constant in which they differ.
+ * x // 49, and what copies share is told from the constant in which they differ. Where a position was read from memory it
+ * stays: algebra would make what is below the LOAD anew, the stores that it waits for among them, and both would run.
  */
 export function simplifyAddresses(sink: UOp): UOp {
   return rebuild(sink, (u, src) => {
     if (u.op !== Ops.INDEX || !(mayHave(src[1], Ops.FLOORDIV) || mayHave(src[1], Ops.FLOORMOD))) return undefined;
+    if (REMEMBERED.some((op) => mayHave(src[1], op))) return undefined;
     return u.withSrc([src[0], simplify(src[1]), ...src.slice(2)]);
   });
 }

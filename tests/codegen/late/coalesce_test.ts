@@ -1,7 +1,10 @@
 /** Accesses that lie side by side are wide ones on a grid, wherever in its images a tile begins. @module */
 import { assertEquals } from "@std/assert";
-import { Tensor } from "../../../mod.ts";
+import { Device, Tensor } from "../../../mod.ts";
+import { registerSim } from "../../fixtures/sim.ts";
 import { openObserving, WRITERS } from "../../support/snapshot_writers.ts";
+
+Device.get(); // opened before the tests
 
 /** Of the kernel that a product over images ends with: how many halves its stores have, each width once. */
 function widthsOf(side: number, channels: number, out: number): number[] {
@@ -21,4 +24,14 @@ Deno.test("coalesce: stores to images are as wide as their sizes allow, also whe
   assertEquals(widthsOf(28, 128, 512), [8]);
   assertEquals(widthsOf(14, 256, 1024), [4]);
   assertEquals(widthsOf(20, 128, 512), [8]);
+});
+
+Deno.test("coalesce: where a position was read from memory, what wrote it is done once", async () => {
+  registerSim();
+  const x = Tensor.arange(4000, undefined, undefined, { dtype: "float32", device: "SIM" }).reshape([2, 2000]);
+  const index = Tensor.arange(3000, undefined, undefined, { device: "SIM" }).mul(7).mod(2000);
+  const [slope] = x.at(":", index).mul(2).sum().gradient([x]);
+  const times = Array.from({ length: 2000 }, () => 0);
+  for (let i = 0; i < 3000; i++) times[7 * i % 2000] += 2;
+  assertEquals(await slope.tolist(), [times, times]);
 });
