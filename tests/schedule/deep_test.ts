@@ -206,3 +206,17 @@ Deno.test(
     assert(device.kernels.length < 200, `${device.kernels.length} kernels`);
   }),
 );
+
+for (const writer of ["CUDA", "WEBGPU"]) {
+  Deno.test(
+    `deep: positions of which each is made of two quotients of the one before are looked at once (${writer})`,
+    optimized(() => {
+      for (const n of [40, 150, 1500]) {
+        const { name, kernels } = openObserving(writer), before = kernels.length;
+        const x = Tensor.empty([2, 3], { device: name, dtype: "int32" });
+        chain(n, x, (y) => y.permute([1, 0]).reshape([2, 3])).contiguous().realize();
+        assert(kernels.length > before && kernels.length < 20, `${kernels.length} kernels`);
+      }
+    }),
+  );
+}

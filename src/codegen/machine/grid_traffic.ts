@@ -7,7 +7,7 @@
  */
 import { argOf } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import type { UOp } from "../../uop/core/uop.ts";
+import { toposort, type UOp } from "../../uop/core/uop.ts";
 import type { Access, Region } from "./access.ts";
 import type { PlanAxis } from "./grid_plan.ts";
 
@@ -53,14 +53,22 @@ function keyOf(key: number, n: number): number {
   return (key * 1000003 + n % 4294967291 * 7919 + 12345) % 4294967291;
 }
 
-/** The value of an index where `range` has a value and others 0; NaN where it is loaded. */
-function valueAt(u: UOp, range: UOp, value: number): number {
-  if (u.op === Ops.RANGE) return u === range ? value : 0;
-  if (u.op === Ops.CONST) return Number(u.value);
-  if (u.op === Ops.CAST) return valueAt(u.src[0], range, value);
-  if (u.src.length !== 2) return NaN;
-  const a = valueAt(u.src[0], range, value), b = valueAt(u.src[1], range, value);
-  switch (u.op) {
+/** The value of an index where `range` has a value and others 0; NaN where it is loaded. Each node is looked at once. */
+function valueAt(index: UOp, range: UOp, value: number): number {
+  const values = new Map<UOp, number>();
+  for (const u of toposort(index)) values.set(u, valueOf(u, values, u === range ? value : 0));
+  return values.get(index)!;
+}
+
+/** The value of one node from those of its sources. */
+function valueOf(u: UOp, values: ReadonlyMap<UOp, number>, position: number): number {
+  const { op, src } = u;
+  if (op === Ops.RANGE) return position;
+  if (op === Ops.CONST) return Number(u.value);
+  if (op === Ops.CAST) return values.get(src[0])!;
+  if (src.length !== 2) return NaN;
+  const a = values.get(src[0])!, b = values.get(src[1])!;
+  switch (op) {
     case Ops.ADD:
       return a + b;
     case Ops.MUL:
