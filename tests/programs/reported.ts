@@ -1,0 +1,60 @@
+/** Rows of programs that people wrote, each run on every device that is here. @module */
+import assert from "node:assert/strict";
+import { devicesHere } from "../fixtures/devices.ts";
+import { onDevice } from "../support/on_device.ts";
+import { Tensor } from "../../mod.ts";
+
+/** A program on the default device, what it must give, and how near: 0 is the same value. */
+export interface Row {
+  readonly run: () => unknown;
+  readonly want: unknown;
+  /** Most relative distance of numbers, 0 where nothing is said. */
+  readonly near?: number;
+  /** Devices that have not what it needs. */
+  readonly except?: readonly string[];
+}
+
+const devices = await devicesHere();
+
+/** Tensors are their values, in lists and records too. */
+async function valuesOf(x: unknown): Promise<unknown> {
+  const now = await x;
+  if (now instanceof Tensor) return await now.tolist();
+  if (Array.isArray(now)) {
+    const all: unknown[] = [];
+    for (const part of now) all.push(await valuesOf(part));
+    return all;
+  }
+  return now;
+}
+
+function check(got: unknown, want: unknown, near: number, path: string): void {
+  if (Array.isArray(want) && Array.isArray(got)) {
+    assert.equal(got.length, want.length, `${path}: ${got.length} values for ${want.length}`);
+    want.forEach((w, i) => check(got[i], w, near, `${path}[${i}]`));
+  } else if (near > 0 && typeof want === "number" && Number.isFinite(want)) {
+    assert.ok(Math.abs(Number(got) - want) <= near * Math.max(Math.abs(want), 1e-30), `${path}: ${got} for ${want}`);
+  } else {
+    assert.deepStrictEqual(got, want, path);
+  }
+}
+
+/** A test for each row and device. */
+export function reported(about: string, rows: Readonly<Record<string, Row>>): void {
+  for (const [name, { run, want, near = 0, except = [] }] of Object.entries(rows)) {
+    for (const device of devices.filter((d) => !except.includes(d))) {
+      Deno.test(`reported ${device}: ${about}: ${name}`, () =>
+        onDevice(device, async () => check(await valuesOf(await run()), want, near, name)));
+    }
+  }
+}
+
+/** What a call throws: its class and its text. */
+export function thrown(run: () => unknown): [kind: string, text: string] {
+  try {
+    run();
+  } catch (error) {
+    return [(error as Error).name, (error as Error).message];
+  }
+  return ["nothing", ""];
+}
