@@ -194,7 +194,12 @@ const TENSORS = ["tests/tensor", "tests/programs", "tests/system", "tests/web"];
 /** What is built on tensors: models in and out, several devices, what tells of programs. */
 const MODELS = ["llm", "onnx", "tfjs", "export", "story", "dist", "collectives", "train"].map((f) => `tests/${f}`);
 /** The suites that run once more by gcc, where clang is what CLANG takes: values must be the same by both, of each program. */
-const BY_EACH_COMPILER = [GOLDEN, "tests/fuzz/programs_test.ts", "tests/tensor/symbolic/symbolic_ops_test.ts"];
+const BY_EACH_COMPILER = [
+  GOLDEN,
+  "tests/fuzz/programs_test.ts",
+  "tests/tensor/symbolic/symbolic_ops_test.ts",
+  "tests/programs/reported_values_test.ts",
+];
 
 async function main(args: readonly string[]): Promise<number> {
   const required = args.find((a) => a.startsWith("--require="))?.slice("--require=".length).split(",") ?? [];
