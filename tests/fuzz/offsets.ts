@@ -268,7 +268,8 @@ if (import.meta.main) {
   const { seed = 1, count = 1000, device = "WASM", case: only } = parseArgs(Deno.args, {
     string: ["seed", "count", "device", "case"],
   });
-  await Device.open(Device.default = device);
+  await Device.open(device);
+  Device.default = device;
   const from = Number(only ?? 0), to = only === undefined ? Number(count) : from + 1;
   let failures = 0;
   for (let at = from; at < to; at++) {
