@@ -22,6 +22,10 @@ import {
   Variable,
   vmap,
 } from "../mod.ts";
+import * as dist from "../src/dist/dist.ts";
+import { EmbeddingModel, LanguageModel } from "../src/llm/llm.ts";
+import * as onnx from "../src/onnx/onnx.ts";
+import * as tfjs from "../src/tfjs/tfjs.ts";
 
 /** Compiles where `T` is `Want` and nothing else. */
 type Same<T, Want> = (<X>() => X extends T ? 1 : 2) extends <X>() => X extends Want ? 1 : 2 ? true : false;
@@ -218,6 +222,20 @@ Deno.test("types: names of dtypes and devices, also those that a program makes",
   made.push(half().dtype.name, Tensor.full([1], 2, { device, dtype: named }).dtype.name, all[1].dtype.name);
   assertEquals(made, ["float32", "int8", "float16", "uint8", "float64"]);
   assertEquals([places[0], Tensor.ones([1], { device: places[0] }).device], ["JS:0", "JS"]);
+  // optimizers are types, too, whatever device they were made for; one of them may be made into another class
+  class Halved extends nn.optim.SGD {
+    readonly half = 0.5;
+  }
+  const w = Tensor.ones([2]), settings = { lr: 0.1, device };
+  const optimizers: nn.optim.Optimizer[] = [
+    new nn.optim.SGD([w], { device: "JS" }),
+    new nn.optim.Adam([w], settings),
+    new Halved([w], { lr: 0.1, device: "js" }),
+  ];
+  const adam: nn.optim.Adam = new nn.optim.Adam([w], { device: "JS" }), was = Device.default;
+  Device.default = device;
+  Device.default = was;
+  assertEquals([optimizers.length, adam.lr instanceof Tensor], [3, true]);
 });
 
 /** Lines that must not compile: never called. */
@@ -286,6 +304,36 @@ export function refused(t: Tensor): void {
   Device.open("gpu");
   // @ts-expect-error: there is no such device
   Device.synchronize("CLANGG");
+  // @ts-expect-error: there is no such device
+  new nn.optim.AdamW([t], { lr: 1e-3, device: "gpu" });
+  // @ts-expect-error: there is no such device
+  new nn.optim.SGD([t], { device: "WSAM" });
+  // @ts-expect-error: there is no such device
+  new nn.optim.RMSprop([t], { device: "mps" });
+  // @ts-expect-error: there is no such device
+  nn.datasets.mnist("data", { device: "cpu" });
+  // @ts-expect-error: there is no such device
+  state.torchLoad("a.pt", { device: "cpu" });
+  // @ts-expect-error: there is no such device
+  state.npzLoad("a.npz", { device: "cpu" });
+  // @ts-expect-error: there is no such device
+  state.place({ t }, ["WASM", "WASM:one"]);
+  // @ts-expect-error: there is no such device
+  dist.Mesh.of({ data: 2 }, { devices: ["CLANG", "GPU:1"] });
+  // @ts-expect-error: there is no such device
+  dist.init({ device: "gpu" });
+  // @ts-expect-error: there is no such device
+  onnx.load("a.onnx", { device: "cpu" });
+  // @ts-expect-error: there is no such device
+  tfjs.loadGraphModel("model.json", { device: "webgl" });
+  // @ts-expect-error: there is no such device
+  tfjs.loadLayersModel("model.json", { device: "webgl" });
+  // @ts-expect-error: there is no such device
+  LanguageModel.load("a.gguf", { device: "metal" });
+  // @ts-expect-error: there is no such device
+  EmbeddingModel.load("a.gguf", { device: "metal" });
+  // @ts-expect-error: a device is a name, here, too
+  Device.default = 0;
   // @ts-expect-error: nor does a constant name one
   ((name) => Tensor.ones([1], name))({ dtype: "float23" } as const);
   // @ts-expect-error: no dtype of a file

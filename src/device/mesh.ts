@@ -15,12 +15,12 @@ import { defaultDevice, type DeviceName, findGroup, type GroupDevice } from "./d
 import { groupOf, partsOfBuffer, processes, processGroup } from "./group.ts";
 
 /** Options of {@linkcode Mesh.of}. */
-export interface MeshOptions {
+export interface MeshOptions<N extends string = string> {
   /**
    * The devices, by rank, all of one backend. Default: after `dist.init()` those of the processes that were started
    * together, one each; in a process alone as many of the default device's, by ordinal ("CLANG", "CLANG:1").
    */
-  readonly devices?: readonly DeviceName[];
+  readonly devices?: readonly DeviceName<N>[];
 }
 
 const action = "make a mesh";
@@ -44,7 +44,7 @@ export class Mesh extends MeshShape {
    * @throws {ArgumentError} for no axes, bad names or sizes, or a number of devices that is not their product
    * @throws {DeviceError} for devices of several backends, one listed twice, or one that does not open
    */
-  static of(axes: Readonly<Record<string, number>>, options: MeshOptions = {}): Mesh {
+  static of<N extends string = string>(axes: Readonly<Record<string, number>>, options: MeshOptions<N> = {}): Mesh {
     checkOptions(action, options, ["devices"]);
     const names = Object.keys(axes ?? {}), sizes = names.map((name) => axes[name]);
     if (typeof axes !== "object" || names.length === 0) {

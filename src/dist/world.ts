@@ -9,7 +9,14 @@ import { enterMpi } from "../collectives/mpi_world.ts";
 import { type RankPlace, rankPlace } from "../collectives/rank_place.ts";
 import { SoloCommunicator } from "../collectives/solo.ts";
 import { Buffer } from "../device/buffer.ts";
-import { defaultDevice, getDevice, openDevice, setDefaultDevice } from "../device/device.ts";
+import {
+  type Checked,
+  defaultDevice,
+  type DeviceName,
+  getDevice,
+  openDevice,
+  setDefaultDevice,
+} from "../device/device.ts";
 import { processes } from "../device/group.ts";
 import { dtypes } from "../dtype/dtype.ts";
 import { envNumber, setEnv } from "../helpers/env.ts";
@@ -25,7 +32,7 @@ export interface DistOptions {
    * The device of this rank; default: the default device, of the ordinal of the rank on its host where it is CUDA. Then
    * that card is the default device from here on.
    */
-  readonly device?: string;
+  readonly device?: DeviceName;
 }
 
 /** A world that was entered. */
@@ -61,7 +68,7 @@ export function currentWorld(action: string): World {
  *
  * @throws {DeviceError} where there is no library that joins them, or it knows another number of ranks than the launcher
  */
-export async function init(options: DistOptions = {}): Promise<void> {
+export async function init<N extends string = string>(options: Checked<DistOptions, N> = {}): Promise<void> {
   checkOptions("join the other processes", options, ["timeout", "device"]);
   const timeoutMs = options.timeout ?? envNumber("DIST_TIMEOUT");
   if (!(checkNumber("join the other processes", "timeout", timeoutMs) > 0)) {

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { type DeviceName, getDevice } from "../device/device.ts";
+import { type Checked, type DeviceName, getDevice } from "../device/device.ts";
 import { dtypes } from "../dtype/dtype.ts";
 import { ArgumentError, DTypeError, FormatError, ShapeError } from "../helpers/errors.ts";
 import { hasState } from "../helpers/stateful.ts";
@@ -368,9 +368,9 @@ async function externalData(
  *
  * @throws {FormatError} for a file that is no ONNX model, or one whose parts do not fit: with the node's name
  */
-export async function load(
+export async function load<N extends string = string>(
   from: string | URL | Uint8Array | ArrayBuffer,
-  options: LoadOptions = {},
+  options: Checked<LoadOptions, N> = {},
 ): Promise<OnnxModel> {
   const action = "load an ONNX model";
   const place = weightPlace(action, options, ["files"]), { files } = options;

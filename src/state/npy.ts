@@ -212,7 +212,10 @@ async function parseArchive(source: Source, options: ArchiveOptions): Promise<St
  * The arrays of an `.npz` archive by name: stored ones are read when they are used, deflated ones here.
  * @throws {FormatError} saying what is wrong with it
  */
-export async function npzLoad(from: Loadable, options: ArchiveOptions = {}): Promise<StateDict> {
+export async function npzLoad<N extends string = string>(
+  from: Loadable,
+  options: Checked<ArchiveOptions, N> = {},
+): Promise<StateDict> {
   checkOptions("load an .npz archive", options, ["device", "maxBytes"]);
   return await withSource(from, options, (source) => parseArchive(source, options));
 }

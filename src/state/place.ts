@@ -53,7 +53,11 @@ function layerAxes(t: Tensor, mesh: MeshShape): Spec | undefined {
  * ```
  * @throws {ArgumentError} for an axis that the mesh has not
  */
-export function place<T>(tree: T, where: MeshShape | readonly DeviceName[], options: MeshPlaceOptions = {}): T {
+export function place<T, N extends string = string>(
+  tree: T,
+  where: MeshShape | readonly DeviceName<N>[],
+  options: MeshPlaceOptions = {},
+): T {
   const action = "place a tree on a mesh", { shard, zero = 3 } = options;
   checkOptions(action, options, ["shard", "zero"]);
   const mesh = meshOf(action, where);

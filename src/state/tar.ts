@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { Checked } from "../device/device.ts";
 import { dtypes } from "../dtype/dtype.ts";
 import { checkOptions } from "../helpers/options.ts";
 import type { Tensor } from "../tensor/tensor.ts";
@@ -14,7 +15,10 @@ import type { ArchiveOptions } from "./zip.ts";
  * they are used. Links, folders and devices are left out. Nothing is written to disk.
  * @throws {FormatError} for what is damaged, too large, or has a name that leads out of the archive
  */
-export async function tarExtract(from: Loadable, options: ArchiveOptions = {}): Promise<Record<string, Tensor>> {
+export async function tarExtract<N extends string = string>(
+  from: Loadable,
+  options: Checked<ArchiveOptions, N> = {},
+): Promise<Record<string, Tensor>> {
   checkOptions("extract a tar archive", options, ["device", "maxBytes"]);
   return await withSource(from, options, async (source) => {
     const { openTar, readTar } = await import("./formats/tar_file.ts"), tar = await openTar(source, options);

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { Checked } from "../device/device.ts";
 import { checkOptions } from "../helpers/options.ts";
 import { type Loadable, withSource } from "./source.ts";
 import type { StateDict } from "./state_dict.ts";
@@ -20,7 +21,10 @@ import type { ArchiveOptions } from "./zip.ts";
  *
  * @throws {FormatError} saying what is wrong with the file, or what it asks for
  */
-export async function torchLoad<T = StateDict>(from: Loadable, options: ArchiveOptions = {}): Promise<T> {
+export async function torchLoad<T = StateDict, N extends string = string>(
+  from: Loadable,
+  options: Checked<ArchiveOptions, N> = {},
+): Promise<T> {
   checkOptions("load a checkpoint", options, ["device", "maxBytes"]);
   return await withSource(from, options, async (source): Promise<T> => {
     const { readTorch } = await import("./formats/torch_file.ts");

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { Checked } from "../device/device.ts";
 import { dtypes } from "../dtype/dtype.ts";
 import { checkOptions } from "../helpers/options.ts";
 import type { Tensor } from "../tensor/tensor.ts";
@@ -16,7 +17,10 @@ export type { ArchiveOptions };
  * Nothing is written to disk.
  * @throws {FormatError} for what is damaged, encrypted, too large, or has a name that leads out of the archive
  */
-export async function zipExtract(from: Loadable, options: ArchiveOptions = {}): Promise<Record<string, Tensor>> {
+export async function zipExtract<N extends string = string>(
+  from: Loadable,
+  options: Checked<ArchiveOptions, N> = {},
+): Promise<Record<string, Tensor>> {
   checkOptions("extract a zip archive", options, ["device", "maxBytes"]);
   return await withSource(from, options, async (source) => {
     const { ZipReader } = await import("./formats/zip_file.ts");

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { DeviceName } from "../device/device.ts";
+import type { Checked, DeviceName } from "../device/device.ts";
 import { FormatError } from "../helpers/errors.ts";
 import { isPlain } from "../helpers/options.ts";
 import { checkModel } from "../onnx/graph/check.ts";
@@ -136,9 +136,9 @@ function attributesOf(
  *
  * @throws {FormatError} for what is no graph model, and for operators that are not known, by the name of the node
  */
-export async function loadGraphModel(
+export async function loadGraphModel<N extends string = string>(
   from: string | URL | LayersSource,
-  options: GraphOptions = {},
+  options: Checked<GraphOptions, N> = {},
 ): Promise<OnnxModel> {
   const action = "load a graph model";
   const place = weightPlace(action, options);

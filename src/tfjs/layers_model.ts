@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { type DeviceName, getDevice } from "../device/device.ts";
+import { type Checked, type DeviceName, getDevice } from "../device/device.ts";
 import { ArgumentError, FormatError, ShapeError } from "../helpers/errors.ts";
 import { hasState } from "../helpers/stateful.ts";
 import { checkOptions, describe, isPlain } from "../helpers/options.ts";
@@ -220,9 +220,9 @@ function outputsOf(x: unknown, bad: Fault): [string, number][] {
  *
  * @throws {FormatError} for what is no layers model, and for layers of a class that is not known, by name
  */
-export async function loadLayersModel(
+export async function loadLayersModel<N extends string = string>(
   from: string | URL | LayersSource,
-  options: LayersOptions = {},
+  options: Checked<LayersOptions, N> = {},
 ): Promise<LayersModel> {
   const action = "load a layers model", { layers: custom = {} } = checkOptions(action, options, ["device", "layers"]);
   const device = placeOf(options), isMemory = isPlain(from);

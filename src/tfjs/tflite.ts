@@ -6,6 +6,7 @@
  *
  * @module
  */
+import type { Checked } from "../device/device.ts";
 import { FormatError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
 import { checkModel } from "../onnx/graph/check.ts";
@@ -255,9 +256,9 @@ function translated(
  *
  * @throws {FormatError} for what is no such model, and for operators that are not known, by name
  */
-export async function loadTFLite(
+export async function loadTFLite<N extends string = string>(
   from: string | URL | Uint8Array | ArrayBuffer,
-  options: GraphOptions = {},
+  options: Checked<GraphOptions, N> = {},
 ): Promise<OnnxModel> {
   const action = "load a model of TensorFlow Lite";
   const place = weightPlace(action, options);

@@ -5,6 +5,7 @@
  *
  * @module
  */
+import type { Checked } from "../../device/device.ts";
 import { FILES } from "../../device/files.ts";
 import { dtypes } from "../../dtype/dtype.ts";
 import { prod, roundUp } from "../../helpers/math.ts";
@@ -281,7 +282,10 @@ function five(n: number): string {
  *
  * @throws {FormatError} for a file that is truncated, contradicts itself, or has what is not known, saying where
  */
-export async function readGguf(from: Loadable, options: PlaceOptions = {}): Promise<Gguf> {
+export async function readGguf<N extends string = string>(
+  from: Loadable,
+  options: Checked<PlaceOptions, N> = {},
+): Promise<Gguf> {
   checkOptions("read a GGUF file", options, ["device"]);
   const place = placeOf(options), read: PlaceOptions = { device: from instanceof Tensor ? place : FILES };
   const [first, rest] = await withSource(from, read, (source) => {

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import type { Checked } from "../../device/device.ts";
 import { FILES } from "../../device/files.ts";
 import { fileErrorCode, hostFiles, NO_FILES } from "../../device/host_files.ts";
 import { dtypes } from "../../dtype/dtype.ts";
@@ -60,7 +61,10 @@ function llama3Factors(scaling: JsonObject, base: number, headDim: number): Floa
  *
  * @throws {FormatError} for a file that is missing or damaged, or a model that is not known
  */
-export async function readHfFolder(path: string | URL, options: PlaceOptions = {}): Promise<Gguf> {
+export async function readHfFolder<N extends string = string>(
+  path: string | URL,
+  options: Checked<PlaceOptions, N> = {},
+): Promise<Gguf> {
   const place = placeOf(options),
     folder = pathOf("load a folder", path).replace(/[/\\]$/, ""),
     file = `${folder}/config.json`;

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import type { Checked } from "../../device/device.ts";
 import { FILES } from "../../device/files.ts";
 import { dtypes } from "../../dtype/dtype.ts";
 import { prod } from "../../helpers/math.ts";
@@ -65,7 +66,11 @@ function tokensOf(source: Source, count: number): readonly [tokens: string[], sc
  *
  * @throws {FormatError} for files that are truncated, or are none of those
  */
-export async function readLlama2c(weights: Loadable, tokenizer: Loadable, options: PlaceOptions = {}): Promise<Gguf> {
+export async function readLlama2c<N extends string = string>(
+  weights: Loadable,
+  tokenizer: Loadable,
+  options: Checked<PlaceOptions, N> = {},
+): Promise<Gguf> {
   const place = placeOf(options), where = (from: Loadable) => ({ device: from instanceof Tensor ? place : FILES });
   const file = await withSource(weights, where(weights), (source) => {
     const [dim, ffn, layers, heads, kvHeads, signed, context] = headerOf(source), vocab = Math.abs(signed);

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import type { DeviceName } from "../../device/device.ts";
 import { ArgumentError } from "../../helpers/errors.ts";
 import { checkInteger, checkOptions } from "../../helpers/options.ts";
 import { Tensor } from "../../tensor/tensor.ts";
@@ -37,10 +38,10 @@ const ACTION = "make a Llama";
  *
  * @throws {ArgumentError} for sizes that do not fit each other
  */
-export function newLlama(
+export function newLlama<N extends string = string>(
   shape: LlamaShape,
   tokenizer: Readonly<Record<string, GgufInput>>,
-  options: { readonly name?: string; readonly device?: string } = {},
+  options: { readonly name?: string; readonly device?: DeviceName<N> } = {},
 ): Gguf {
   checkOptions(ACTION, shape, ["layers", "dim", "heads", "kvHeads", "ffn", "context", "ropeBase"]);
   checkOptions(ACTION, options, ["name", "device"]);

@@ -53,7 +53,10 @@ export class EmbeddingModel {
    *
    * @throws {FormatError} for a file that is damaged, or no encoder that is known
    */
-  static async load(from: Loadable, options: { readonly device?: DeviceName } = {}): Promise<EmbeddingModel> {
+  static async load<N extends string = string>(
+    from: Loadable,
+    options: { readonly device?: DeviceName<N> } = {},
+  ): Promise<EmbeddingModel> {
     const file = await (from instanceof Tensor ? readGguf(from) : readGguf(from, { device: FILES }));
     return new EmbeddingModel(file, from instanceof Tensor ? "a tensor of bytes" : String(from), options);
   }

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { DeviceName } from "../../device/device.ts";
+import type { Checked, DeviceName } from "../../device/device.ts";
 import { FILES } from "../../device/files.ts";
 import { hostFiles } from "../../device/host_files.ts";
 import { ArgumentError } from "../../helpers/errors.ts";
@@ -100,7 +100,10 @@ export class LanguageModel {
    *
    * @throws {FormatError} for a file that is damaged, or a model that is not known
    */
-  static async load(from: Loadable, options: LoadModelOptions = {}): Promise<LanguageModel> {
+  static async load<N extends string = string>(
+    from: Loadable,
+    options: Checked<LoadModelOptions, N> = {},
+  ): Promise<LanguageModel> {
     const file = from instanceof Tensor
       ? await readGguf(from)
       : await (isFolder(pathOf("load a model", from))

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { Checked } from "../../device/device.ts";
 import type { Cifar, CifarOptions } from "./cifar_files.ts";
 
 export type { Cifar, CifarOptions };
@@ -19,7 +20,10 @@ export type { Cifar, CifarOptions };
  *
  * @throws {FormatError} saying what is missing or damaged; nothing of the set was used
  */
-export async function cifar(source: string | URL, options: CifarOptions = {}): Promise<Cifar> {
+export async function cifar<N extends string = string>(
+  source: string | URL,
+  options: Checked<CifarOptions, N> = {},
+): Promise<Cifar> {
   const { loadCifar } = await import("./cifar_files.ts");
   return await loadCifar(source, options);
 }

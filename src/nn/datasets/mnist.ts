@@ -4,6 +4,7 @@
  *
  * @module
  */
+import type { Checked } from "../../device/device.ts";
 import type { Mnist, MnistOptions } from "./mnist_files.ts";
 
 export type { Mnist, MnistOptions };
@@ -21,7 +22,10 @@ export type { Mnist, MnistOptions };
  *
  * @throws {FormatError} naming the file that is missing or damaged, and how; nothing of the set was used
  */
-export async function mnist(source: string | URL, options: MnistOptions = {}): Promise<Mnist> {
+export async function mnist<N extends string = string>(
+  source: string | URL,
+  options: Checked<MnistOptions, N> = {},
+): Promise<Mnist> {
   const { loadMnist } = await import("./mnist_files.ts");
   return await loadMnist(source, options);
 }

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { Checked } from "../../device/device.ts";
 import { ArgumentError, DTypeError } from "../../helpers/errors.ts";
 import { checkOptions, describe, isPlain } from "../../helpers/options.ts";
 import type { Tensor } from "../../tensor/tensor.ts";
@@ -34,7 +35,7 @@ function rms(x: Tensor): Tensor {
  * n m. A step is in proportion to the size of the weights; `lr` is the most that it is multiplied by, which falls as 1 /
  * sqrt(t) later.
  */
-export class Adafactor extends Optimizer {
+export class Adafactor<N extends string = string> extends Optimizer {
   /** The mean of squares takes 1 - t^beta2Decay of what it was before step t. */
   readonly beta2Decay: number;
   /** The largest root mean square of an update. */
@@ -53,7 +54,7 @@ export class Adafactor extends Optimizer {
    * lr 0.01, beta2Decay -0.8, eps [null, 0.001], d 1, weightDecay 0 unless given.
    * @throws {ArgumentError} for a bad option {DTypeError} for complex parameters
    */
-  constructor(params: readonly Tensor[], options: AdafactorOptions = {}) {
+  constructor(params: readonly Tensor[], options: Checked<AdafactorOptions, N> = {}) {
     const action = "make Adafactor", known = [...OPTIMIZER_OPTIONS, "beta2Decay", "eps", "d"];
     // elsewhere eps is one number
     const rest = checkOptions(action, isPlain(options) ? { ...options, eps: undefined } : options, known);

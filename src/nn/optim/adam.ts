@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { Checked } from "../../device/device.ts";
 import { checkOptions } from "../../helpers/options.ts";
 import type { Tensor } from "../../tensor/tensor.ts";
 import { Decayed } from "./decayed.ts";
@@ -140,25 +141,25 @@ export function adamOptions(
 }
 
 /** Adam (Kingma and Ba, arXiv 1412.6980). `weightDecay` is added to the gradient, as in PyTorch. */
-export class Adam extends AdamFamily {
+export class Adam<N extends string = string> extends AdamFamily {
   /** lr 0.001, b1 0.9, b2 0.999, eps 1e-8, weightDecay 0 unless given. @throws {ArgumentError} for a bad option */
-  constructor(params: readonly Tensor[], options: AdamOptions = {}) {
+  constructor(params: readonly Tensor[], options: Checked<AdamOptions, N> = {}) {
     super(params, adamOptions("Adam", options, {}), false);
   }
 }
 
 /** Adam with decoupled weight decay (Loshchilov and Hutter, arXiv 1711.05101). */
-export class AdamW extends AdamFamily {
+export class AdamW<N extends string = string> extends AdamFamily {
   /** lr 0.001, b1 0.9, b2 0.999, eps 1e-8, weightDecay 0.01 unless given. @throws {ArgumentError} for a bad option */
-  constructor(params: readonly Tensor[], options: AdamOptions = {}) {
+  constructor(params: readonly Tensor[], options: Checked<AdamOptions, N> = {}) {
     super(params, adamOptions("AdamW", options, { weightDecay: 0.01 }), true);
   }
 }
 
 /** LAMB (You et al., arXiv 1904.00962): AdamW whose update of each parameter has the parameter's norm. */
-export class LAMB extends AdamFamily {
+export class LAMB<N extends string = string> extends AdamFamily {
   /** lr 0.001, b1 0.9, b2 0.999, eps 1e-6, weightDecay 0 unless given. @throws {ArgumentError} for a bad option */
-  constructor(params: readonly Tensor[], options: Omit<AdamOptions, "fused"> = {}) {
+  constructor(params: readonly Tensor[], options: Checked<Omit<AdamOptions, "fused">, N> = {}) {
     super(params, adamOptions("LAMB", options, { eps: 1e-6 }, []), true);
   }
   protected override decayed(up: Tensor, p: Tensor): Tensor {

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import type { Checked } from "../../device/device.ts";
 import { checkBoolean } from "../../helpers/options.ts";
 import type { Tensor } from "../../tensor/tensor.ts";
 import { AdamFamily, type AdamOptions, adamOptions, type Clock, type Moments } from "./adam.ts";
@@ -27,7 +28,7 @@ function isDecoupled(what: string, { decoupledWeightDecay = false }: RAdamOption
 }
 
 /** Adam with Nesterov's momentum (Dozat, ICLR Workshop 2016), as PyTorch has it. */
-export class NAdam extends AdamFamily {
+export class NAdam<N extends string = string> extends AdamFamily {
   /** How fast the momentum comes to `b1`. */
   readonly momentumDecay: number;
   /** 0.96^(t * momentumDecay), and the product of all momenta. */
@@ -35,7 +36,7 @@ export class NAdam extends AdamFamily {
   private readonly product: Tensor;
 
   /** lr 0.002, b1 0.9, b2 0.999, eps 1e-8, momentumDecay 0.004, weightDecay 0 unless given. @throws {ArgumentError} */
-  constructor(params: readonly Tensor[], options: NAdamOptions = {}) {
+  constructor(params: readonly Tensor[], options: Checked<NAdamOptions, N> = {}) {
     const known = ["fused", "decoupledWeightDecay", "momentumDecay"];
     const complete = adamOptions("NAdam", options, { lr: 2e-3 }, known);
     super(params, complete, isDecoupled("NAdam", options));
@@ -65,13 +66,13 @@ export class NAdam extends AdamFamily {
 }
 
 /** Rectified Adam (Liu et al., arXiv 1908.03265), as PyTorch has it. */
-export class RAdam extends AdamFamily {
+export class RAdam<N extends string = string> extends AdamFamily {
   /** Steps so far, and the sum of (2k + 1) b2^k over them: the length of the average of squares but for a factor. */
   private readonly steps: Tensor;
   private readonly length: Tensor;
 
   /** lr 0.001, b1 0.9, b2 0.999, eps 1e-8, weightDecay 0 unless given. @throws {ArgumentError} for a bad option */
-  constructor(params: readonly Tensor[], options: RAdamOptions = {}) {
+  constructor(params: readonly Tensor[], options: Checked<RAdamOptions, N> = {}) {
     const complete = adamOptions("RAdam", options, {}, ["fused", "decoupledWeightDecay"]);
     super(params, complete, isDecoupled("RAdam", options));
     this.steps = this.scalarState(0);
@@ -97,9 +98,9 @@ export class RAdam extends AdamFamily {
 }
 
 /** Adam by the largest gradient so far, which decays (Kingma and Ba, arXiv 1412.6980, section 7.1), as PyTorch has it. */
-export class Adamax extends AdamFamily {
+export class Adamax<N extends string = string> extends AdamFamily {
   /** lr 0.002, b1 0.9, b2 0.999, eps 1e-8, weightDecay 0 unless given. @throws {ArgumentError} for a bad option */
-  constructor(params: readonly Tensor[], options: AdamOptions = {}) {
+  constructor(params: readonly Tensor[], options: Checked<AdamOptions, N> = {}) {
     super(params, adamOptions("Adamax", options, { lr: 2e-3 }), false);
   }
   protected override sizes(kept: Tensor, g: Tensor): Tensor {

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import type { Checked } from "../../device/device.ts";
 import { ArgumentError } from "../../helpers/errors.ts";
 import { checkBoolean, checkOptions, describe } from "../../helpers/options.ts";
 import type { Tensor } from "../../tensor/tensor.ts";
@@ -57,7 +58,7 @@ abstract class Adaptive extends Decayed {
 }
 
 /** RMSprop (Tieleman and Hinton, 2012), as PyTorch has it; `centered` is Graves's (arXiv 1308.0850). */
-export class RMSprop extends Adaptive {
+export class RMSprop<N extends string = string> extends Adaptive {
   /** Decay of the mean of squared gradients. */
   readonly alpha: number;
   /** Share of the last update kept. */
@@ -68,7 +69,7 @@ export class RMSprop extends Adaptive {
   private readonly velocity: Tensor[];
 
   /** lr 0.01, alpha 0.99, eps 1e-8, weightDecay, momentum 0 unless given. @throws {ArgumentError} for a bad option */
-  constructor(params: readonly Tensor[], options: RMSpropOptions = {}) {
+  constructor(params: readonly Tensor[], options: Checked<RMSpropOptions, N> = {}) {
     const known = [...OPTIMIZER_OPTIONS, "fused", "alpha", "eps", "momentum", "centered"];
     const { alpha = 0.99, momentum = 0, centered = false, eps = 1e-8 } = checkOptions("make RMSprop", options, known);
     super(params, options, eps);
@@ -113,12 +114,12 @@ export class RMSprop extends Adaptive {
 }
 
 /** Adagrad (Duchi, Hazan and Singer, JMLR 12, 2011), as PyTorch has it. */
-export class Adagrad extends Adaptive {
+export class Adagrad<N extends string = string> extends Adaptive {
   /** What the sums began with. */
   readonly initialAccumulatorValue: number;
 
   /** lr 0.01, eps 1e-10, weightDecay 0 unless given. @throws {ArgumentError} for a bad option */
-  constructor(params: readonly Tensor[], options: AdagradOptions = {}) {
+  constructor(params: readonly Tensor[], options: Checked<AdagradOptions, N> = {}) {
     const known = [...OPTIMIZER_OPTIONS, "fused", "eps", "initialAccumulatorValue"];
     const { eps = 1e-10, initialAccumulatorValue = 0 } = checkOptions("make Adagrad", options, known);
     super(params, options, eps);
@@ -144,14 +145,14 @@ export class Adagrad extends Adaptive {
 }
 
 /** Adadelta (Zeiler, arXiv 1212.5701), as PyTorch has it. */
-export class Adadelta extends Adaptive {
+export class Adadelta<N extends string = string> extends Adaptive {
   /** Decay of both means. */
   readonly rho: number;
   /** Means of squared updates. */
   private readonly deltas: Tensor[];
 
   /** lr 1, rho 0.9, eps 1e-6, weightDecay 0 unless given. @throws {ArgumentError} for a bad option */
-  constructor(params: readonly Tensor[], options: AdadeltaOptions = {}) {
+  constructor(params: readonly Tensor[], options: Checked<AdadeltaOptions, N> = {}) {
     const known = [...OPTIMIZER_OPTIONS, "fused", "rho", "eps"];
     const { rho = 0.9, eps = 1e-6 } = checkOptions("make Adadelta", options, known);
     super(params, options, eps, 1);
@@ -187,7 +188,7 @@ export interface RpropOptions extends FusedOptions, Pick<OptimizerOptions, "lr" 
 }
 
 /** Rprop (Riedmiller and Braun, ICNN 1993), as PyTorch has it: steps by the sign of the gradient, each element's own. For whole batches. */
-export class Rprop extends Optimizer {
+export class Rprop<N extends string = string> extends Optimizer {
   private readonly etas: readonly [number, number];
   private readonly stepSizes: readonly [number, number];
   private readonly previous: Tensor[];
@@ -195,7 +196,7 @@ export class Rprop extends Optimizer {
   private readonly steps: Tensor[];
 
   /** lr 0.01 unless given: the first step. @throws {ArgumentError} for a bad option */
-  constructor(params: readonly Tensor[], options: RpropOptions = {}) {
+  constructor(params: readonly Tensor[], options: Checked<RpropOptions, N> = {}) {
     const known = ["lr", "device", "fused", "etas", "stepSizes"], action = "make Rprop";
     const { etas = [0.5, 1.2], stepSizes = [1e-6, 50] } = checkOptions(action, options, known);
     super(params, options.lr ?? 1e-2, options);

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { Checked } from "../../device/device.ts";
 import { checkOptions } from "../../helpers/options.ts";
 import type { Tensor } from "../../tensor/tensor.ts";
 import {
@@ -25,7 +26,7 @@ export interface ASGDOptions extends OptimizerOptions, FusedOptions {
 }
 
 /** Averaged stochastic gradient descent (Polyak and Juditsky, SIAM J. Control Optim. 30, 1992), as PyTorch has it. */
-export class ASGD extends Optimizer {
+export class ASGD<N extends string = string> extends Optimizer {
   /** How fast steps shorten. */
   readonly lambd: number;
   /** Power by which steps shorten. */
@@ -39,7 +40,7 @@ export class ASGD extends Optimizer {
   private readonly steps: Tensor;
 
   /** lr 0.01, lambd 0.0001, alpha 0.75, t0 1,000,000, weightDecay 0 unless given. @throws {ArgumentError} for a bad option */
-  constructor(params: readonly Tensor[], options: ASGDOptions = {}) {
+  constructor(params: readonly Tensor[], options: Checked<ASGDOptions, N> = {}) {
     const known = [...OPTIMIZER_OPTIONS, "fused", "lambd", "alpha", "t0"];
     const { lr = 1e-2, lambd = 1e-4, alpha = 0.75, t0 = 1e6, weightDecay = 0 } = checkOptions(
       "make ASGD",

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import type { Checked } from "../../device/device.ts";
 import { ArgumentError } from "../../helpers/errors.ts";
 import { checkBoolean, checkInteger, checkOptions, describeList } from "../../helpers/options.ts";
 import { gathered } from "../../tensor/shard.ts";
@@ -166,9 +167,9 @@ abstract class Descent extends Optimizer {
 }
 
 /** Stochastic gradient descent, as PyTorch's: `v = momentum * v + g + weightDecay * p; p -= lr * v`. */
-export class SGD extends Descent {
+export class SGD<N extends string = string> extends Descent {
   /** lr is 0.001 unless given. @throws {ArgumentError} for an unknown option or one out of range */
-  constructor(params: readonly Tensor[], options: SGDOptions = {}) {
+  constructor(params: readonly Tensor[], options: Checked<SGDOptions, N> = {}) {
     checkOptions("make SGD", options, [...OPTIMIZER_OPTIONS, "momentum", "nesterov", "classic", "fused"]);
     const { momentum = 0, weightDecay = 0, nesterov = false, classic = false } = options;
     const rest = { preWd: true, tcoef: 0, nsSteps: 0, nsCoefficients: COEFFICIENTS };
@@ -177,9 +178,9 @@ export class SGD extends Descent {
 }
 
 /** Layer-wise adaptive rate scaling (You et al., arXiv 1708.03888): steps in proportion to the norm of the weights. */
-export class LARS extends Descent {
+export class LARS<N extends string = string> extends Descent {
   /** lr 0.001, momentum 0.9, weightDecay 0.0001 unless given. @throws {ArgumentError} for a bad option */
-  constructor(params: readonly Tensor[], options: LARSOptions = {}) {
+  constructor(params: readonly Tensor[], options: Checked<LARSOptions, N> = {}) {
     const known = ["momentum", "nesterov", "nsSteps", "nsCoefficients", "classic", "preWd", "tcoef"];
     checkOptions("make LARS", options, [...OPTIMIZER_OPTIONS, ...known]);
     const { momentum = 0.9, weightDecay = 1e-4, nesterov = false, classic = true, preWd = true } = options;
@@ -193,9 +194,9 @@ export class LARS extends Descent {
  * iterations, with decoupled weight decay. For the matrices of hidden layers; a tensor of more axes is taken as a matrix
  * of its first axis by all others.
  */
-export class Muon extends Descent {
+export class Muon<N extends string = string> extends Descent {
   /** lr 0.001, momentum 0.95, weightDecay 0.1, nesterov true unless given. @throws {ArgumentError} for a bad option */
-  constructor(params: readonly Tensor[], options: MuonOptions = {}) {
+  constructor(params: readonly Tensor[], options: Checked<MuonOptions, N> = {}) {
     checkOptions("make Muon", options, [...OPTIMIZER_OPTIONS, "momentum", "nesterov", "nsSteps", "nsCoefficients"]);
     const { momentum = 0.95, weightDecay = 0.1, nesterov = true, nsSteps = 5, nsCoefficients = COEFFICIENTS } = options;
     const rest = { classic: false, preWd: false, tcoef: 0 };
