@@ -44,6 +44,7 @@ import { FunctionTensor } from "./ops/functions.ts";
 import type { HigherTensor } from "./ops/higher_functions.ts";
 import { JoinTensor } from "./ops/join.ts";
 import { MovementTensor } from "./ops/movement.ts";
+import type { PolynomialTensor } from "./math/polynomials.ts";
 import { ReduceTensor } from "./ops/reduce.ts";
 import { SpecialTensor } from "./ops/special.ts";
 import { RealizeTensor } from "./realize.ts";
@@ -104,6 +105,7 @@ export interface TensorFamilies
     HigherTensor,
     HistogramTensor,
     InPlaceTensor,
+    PolynomialTensor,
     QuantileTensor,
     RankTensor,
     ResampleTensor,

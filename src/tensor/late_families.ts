@@ -19,6 +19,7 @@ import { SampledTensor } from "./math/sampled.ts";
 import { SpectrogramTensor } from "./math/spectrogram.ts";
 import { SystemTensor } from "./math/systems.ts";
 import { HigherTensor } from "./ops/higher_functions.ts";
+import { PolynomialTensor } from "./math/polynomials.ts";
 
 /** What a tensor can compute beside families.ts, with methods of other names. */
 export const LATE_FAMILIES: readonly Family[] = [
@@ -28,6 +29,7 @@ export const LATE_FAMILIES: readonly Family[] = [
   FourierTensor,
   HigherTensor,
   HistogramTensor,
+  PolynomialTensor,
   QuantileTensor,
   RankTensor,
   ResampleTensor,

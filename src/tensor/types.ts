@@ -97,6 +97,7 @@ export type { FourierAxesOptions, FrequencyOptions, WindowOptions } from "./spec
 export type { BincountOptions, SearchOptions, SearchsortedOptions, StatisticsTensor } from "./index/statistics.ts";
 export type { HistogramOptions, HistogramTensor } from "./index/histograms.ts";
 export type { PoolTensor } from "./images/pools.ts";
+export type { PolynomialTensor } from "./math/polynomials.ts";
 export type { HigherTensor } from "./ops/higher_functions.ts";
 export type { Interpolation, QuantileOptions, QuantileTensor } from "./index/quantiles.ts";
 export type { StridedTensor } from "./index/strided.ts";

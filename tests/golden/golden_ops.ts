@@ -1,5 +1,6 @@
 /** What families of fixtures/golden/ops.py are called by, where that is not a method on the inputs in order. */
 import { type DeviceName, Tensor } from "../../mod.ts";
+import { POLYNOMIALS } from "../../src/tensor/math/polynomials.ts";
 import type { Reduction } from "../../src/tensor/math/loss.ts";
 import type { Program } from "./golden_cases.ts";
 
@@ -38,6 +39,15 @@ export const OPS: Readonly<Record<string, Program>> = {
       `${name} slope`,
       (a) => a.fullLike(2.5)[name](a),
     ]),
+  ),
+  "zeta by the second": (a) => a.fullLike(2.5).zeta(a),
+  ...Object.fromEntries(
+    Object.keys(POLYNOMIALS).flatMap((name) =>
+      [0, 1, 5].map((n): [string, Program] => [
+        `${name} ${n}`,
+        (a) => a[name as "legendrePolynomialP"](n),
+      ])
+    ),
   ),
   "maxPool1d": (a) => a.maxPool1d(2),
   "maxPool3d": (a) => a.maxPool3d(2),

@@ -38,6 +38,7 @@ export const FAMILIES: readonly (readonly [family: string, title: string])[] = [
   ["FunctionTensor", "Functions of one operand"],
   ["SpecialTensor", "Functions of several operands"],
   ["HigherTensor", "Higher functions"],
+  ["PolynomialTensor", "Orthogonal polynomials"],
   ["ActivationTensor", "Activations"],
   ["ReduceTensor", "Reductions and normalization"],
   ["NormTensor", "Norms and statistics"],

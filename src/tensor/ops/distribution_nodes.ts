@@ -169,7 +169,8 @@ const I0E_SLOPE = slope((x, y) =>
   i1eNode(x).add(x.eq(constant(0, x.dtype)).where(constant(0, x.dtype), scale(y.mul(signOf(x)), -1)))
 );
 const I1E_SLOPE = slope((x, y) => i0eNode(x).add(scale(ratio(x, y), -1)).add(scale(absNode(y), -1)));
-function ratio(x: UOp, y: UOp): UOp {
+/** y / x, and 1/2 at 0. */
+export function ratio(x: UOp, y: UOp): UOp {
   const isZero = x.eq(constant(0, x.dtype));
   return select(isZero, 0.5, y.fdiv(select(isZero, 1, x)));
 }

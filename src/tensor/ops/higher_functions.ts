@@ -14,6 +14,19 @@ import { asFloats } from "../handle/weak_numbers.ts";
 import { negNode } from "../nodes/compare_nodes.ts";
 import { intDivide } from "../nodes/division.ts";
 import { floatConst, shift } from "../nodes/numeric.ts";
+import {
+  airyNode,
+  j0Node,
+  j1Node,
+  k0eNode,
+  k0Node,
+  k1eNode,
+  k1Node,
+  sphericalJ0Node,
+  y0Node,
+  y1Node,
+  zetaNode,
+} from "./bessel_nodes.ts";
 import { igammacNode, igammaNode } from "./gamma_nodes.ts";
 import {
   digammaNode,
@@ -69,6 +82,35 @@ export interface HigherTensor extends SpecialTensor {
   i1(): this;
   /** {@linkcode i1} times e^-|x|. */
   i1e(): this;
+  /** {@linkcode i0}. */
+  modifiedBesselI0(): this;
+  /** {@linkcode i1}. */
+  modifiedBesselI1(): this;
+  /** The modified Bessel function of the second kind of order 0: infinite at 0, NaN below. */
+  modifiedBesselK0(): this;
+  /** The modified Bessel function of the second kind of order 1: infinite at 0, NaN below. */
+  modifiedBesselK1(): this;
+  /** {@linkcode modifiedBesselK0} times e^x. */
+  scaledModifiedBesselK0(): this;
+  /** {@linkcode modifiedBesselK1} times e^x. */
+  scaledModifiedBesselK1(): this;
+  /** The Bessel function of the first kind of order 0. It has a gradient, as all of these, which in PyTorch have none. */
+  besselJ0(): this;
+  /** The Bessel function of the first kind of order 1. */
+  besselJ1(): this;
+  /** The Bessel function of the second kind of order 0: -infinity at 0, NaN below. */
+  besselY0(): this;
+  /** The Bessel function of the second kind of order 1: -infinity at 0, NaN below. */
+  besselY1(): this;
+  /** The spherical Bessel function of order 0, sin(x) / x, which is 1 at 0. */
+  sphericalBesselJ0(): this;
+  /** Airy's function Ai. */
+  airyAi(): this;
+  /**
+   * Hurwitz's zeta function of the order in this: the sum of (x + k)^-this over k from 0. Infinite for the order 1 and where a
+   * term is, NaN for orders below 1 and for other x below 0. Its gradient is by x alone, as PyTorch's.
+   */
+  zeta(x: Operand): this;
   /** this log(1 + x), which is 0 where this is 0, unless x is NaN. */
   xlog1py(x: Operand): this;
   /**
@@ -103,6 +145,18 @@ export const HIGHER_FUNCTIONS: Rows<UnaryRow> = {
   i0e: ofReals(i0eNode),
   i1: ofReals(i1Node),
   i1e: ofReals(i1eNode),
+  modifiedBesselI0: ofReals(i0Node),
+  modifiedBesselI1: ofReals(i1Node),
+  modifiedBesselK0: ofReals(k0Node, 0),
+  modifiedBesselK1: ofReals(k1Node, 0),
+  scaledModifiedBesselK0: ofReals(k0eNode, 0),
+  scaledModifiedBesselK1: ofReals(k1eNode, 0),
+  besselJ0: ofReals(j0Node),
+  besselJ1: ofReals(j1Node),
+  besselY0: ofReals(y0Node, 0),
+  besselY1: ofReals(y1Node, 0),
+  sphericalBesselJ0: ofReals(sphericalJ0Node),
+  airyAi: ofReals(airyNode),
 };
 
 /** Functions of two. */
@@ -118,6 +172,7 @@ export const BINARY_HIGHER: Rows<(a: UOp, b: UOp) => UOp> = {
   gammainc: ofPairs(igammaNode),
   gammaincc: ofPairs(igammacNode),
   xlog1py: ofPairs(xlog1pyNode),
+  zeta: ofPairs(zetaNode),
 };
 
 function integer(action: string, x: UOp): UOp {

@@ -1,4 +1,5 @@
 /** More of argument_calls.ts: a valid call of what stands beside tinygrad's ops. */
+import { POLYNOMIALS } from "../../../src/tensor/math/polynomials.ts";
 import { Tensor } from "../../../mod.ts";
 import { BINARY_HIGHER } from "../../../src/tensor/ops/higher_functions.ts";
 import { BINARY_SPECIAL } from "../../../src/tensor/ops/special.ts";
@@ -50,6 +51,7 @@ export const OPS: Readonly<Record<string, MakeCall>> = {
   nanToNum: on(opts({ nan: value(1), posinf: value(2), neginf: value(3) })),
   logit: on(maybe(num(0.1))),
   polygamma: on(int(2)),
+  ...Object.fromEntries(Object.keys(POLYNOMIALS).map((name) => [name, on(int(2))])),
   mvlgamma: on(int(2)),
   frexp: on(),
   convolve: ofMade(() => f32(3), () => [tensor(f32(2)), opts({ mode: choice("full", "same", "valid") })]),
