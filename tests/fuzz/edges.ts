@@ -206,6 +206,13 @@ const REASONS: readonly (readonly [names: string, reason: string])[] = [
     "it is random",
   ],
   [
+    "modifiedBesselI0 modifiedBesselI1 modifiedBesselK0 modifiedBesselK1 scaledModifiedBesselK0 scaledModifiedBesselK1 besselJ0 besselJ1 " +
+    "besselY0 besselY1 sphericalBesselJ0 airyAi zeta chebyshevPolynomialT chebyshevPolynomialU chebyshevPolynomialV chebyshevPolynomialW " +
+    "shiftedChebyshevPolynomialT shiftedChebyshevPolynomialU shiftedChebyshevPolynomialV shiftedChebyshevPolynomialW " +
+    "hermitePolynomialH hermitePolynomialHe laguerrePolynomialL legendrePolynomialP",
+    "PyTorch differentiates none of them: edges and slopes are in tests/tensor/math/bessel_test.ts",
+  ],
+  [
     "maxPool1d maxPool3d avgPool1d avgPool3d adaptiveMaxPool1d adaptiveMaxPool3d conv1d conv3d asStrided",
     "conv2d, pools of two axes and take by other names, which have cases",
   ],
