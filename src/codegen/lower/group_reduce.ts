@@ -15,7 +15,10 @@ import { constant, index, load, type UOp, uop } from "../../uop/core/uop.ts";
 import { extract, vectorize } from "../ast/alu_builder.ts";
 import { combineTree } from "./lower_reduce.ts";
 
-/** Partial results that one thread reads from shared memory, at most, in one hop. */
+/**
+ * Partial results that one thread reads from shared memory, at most, in one hop: of all copies together where lanes cannot
+ * exchange and two hops are to come, else of each.
+ */
 const HOP = 32;
 
 /** What {@linkcode combineThreads} takes. */
@@ -65,9 +68,9 @@ export function combineRows({ of: carrier, rows, masks }: RowCarrier, tiles: rea
   return tiles.map((_, lane) => vectorize(rows.map((r) => results.get(r)![lane])));
 }
 
-/** How many partial results a thread reads in the hop that starts with `left` of them. */
-function hopOf(left: number): number {
-  return left <= HOP ? left : 2 ** Math.ceil(Math.log2(left) / 2);
+/** How many partial results of each copy a thread reads in the hop that starts with `left` of them. */
+function hopOf(left: number, copies: number): number {
+  return left * copies <= HOP ? left : 2 ** Math.ceil(Math.log2(left) / 2);
 }
 
 /** The results of all threads together: by copy, then by carrier lane. */
@@ -84,7 +87,7 @@ export function combineThreads(job: GroupJob): readonly (readonly UOp[])[] {
   let at = lanes === 1 ? threads : threads.floorDiv(lanes);
   let owner = lanes === 1 ? undefined : threads.floorMod(lanes).eq(0);
   while (left > 1) {
-    const step = hopOf(left), next = left / step;
+    const step = hopOf(left, warp > 1 || owner !== undefined ? 1 : values.length), next = left / step;
     const segment = next === 1 ? constant(0, threads.dtype) : threads.floorMod(next);
     values = hop(job, values, left, at, owner, segment, step);
     at = threads;

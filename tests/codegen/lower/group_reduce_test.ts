@@ -65,6 +65,14 @@ Deno.test("group: partial results of several sums are read at places that are pl
 Deno.test("group: without warps threads meet twice at most", () => {
   assertEquals(count(rowSum(8, 256), "GROUP:0:16", WEB, Ops.BARRIER), 1);
   assertEquals(count(rowSum(8, 2048), "GROUP:0:256", WEB, Ops.BARRIER), 2);
+  // of four sums beside each other a thread would read 128 partial results in one hop
+  assertEquals(count(rowSum(8, 256), "UPCAST:0:4 GROUP:0:32", WEB, Ops.BARRIER), 2);
+  assertEquals(count(rowSum(8, 2048), "UPCAST:0:8 GROUP:0:256", WEB, Ops.BARRIER), 2);
+  const data = integers(paramsOf(rowSum(8, 256)));
+  assertEquals(
+    run(rowSum(8, 256), data, opts("UPCAST:0:4 GROUP:0:32"), WEB),
+    run(rowSum(8, 256), data, [], {}),
+  );
 });
 
 for (
