@@ -138,11 +138,19 @@ function codeOf({ steps, variables, draws }: StandaloneEntry, { spec, kernels, t
   return run;
 }
 
+/** Whether any kernel is given the counter or the seed of random numbers. */
+function readsRandom(entries: readonly StandaloneEntry[]): boolean {
+  return entries.some((e) =>
+    e.steps.some((s) => s.kind === "kernel" && s.scalars.some(({ kind }) => kind !== "variable"))
+  );
+}
+
 /** The module of a spec. @throws {CompileError} */
 function moduleOf(spec: StandaloneSpec): Uint8Array<ArrayBuffer> {
   const kernels = spec.programs.map((p) => renderer.kernel(p)), tables = new Tables(), { entries } = spec;
   const scratch = HEAP + roundUp(spec.nbytes, ALIGN), most = kernels.reduce((n, k) => Math.max(n, k.scratch), 0);
-  const at = { counter: tables.room(8), seed: tables.room(8) }, hasDraws = entries.some((e) => e.draws > 0);
+  const hasDraws = entries.some((e) => e.draws > 0), hasRandom = hasDraws || readsRandom(entries);
+  const at = hasRandom ? { counter: tables.room(8), seed: tables.room(8) } : { counter: 0, seed: 0 };
   const init = new Bytes(64);
   for (const c of spec.init) copy(init, c.to, c.from, c.nbytes);
   if (hasDraws) {

@@ -85,6 +85,15 @@ function sizeOf(nbytes: number): number {
   return roundUp(Math.max(nbytes, GRAIN), GRAIN);
 }
 
+/**
+ * WGSL in fewer characters: without indentation, spaces beside signs, and types of values that follow from what they are.
+ * Two minuses stay apart, for together they are another sign.
+ */
+export function compact(wgsl: string): string {
+  return wgsl.trim().replace(/^ +/gm, "").replace(/^let (\w+): [^=]*=/gm, "let $1 =")
+    .replace(/ ([-+*/%=<>!&|^?:]+) (?!-)/g, "$1").replace(/([,:;]) /g, "$1");
+}
+
 /** What the functions of a page share. */
 class Shaders {
   readonly programs: readonly LinearProgram[];
@@ -207,15 +216,14 @@ function functionText(action: string, e: PlanEntry, shaders: Shaders): string {
 function pageModule(action: string, entries: readonly PlanEntry[]): string {
   const [{ plan }] = entries, { name } = plan, memory = new Memory(entries), shaders = new Shaders(plan, memory);
   const functions = entries.map((e) => functionText(action, e, shaders)).join("\n"), needs = needsOf(entries);
-  const texts = shaders.texts.map((s) => `  \`${s.trim().replace(/[\\`$]/g, "\\$&")}\`,`);
+  const texts = shaders.texts.map((s) => `  \`${compact(s).replace(/[\\`$]/g, "\\$&")}\`,`);
   const byWasm = entries.map(entryName).map((n) => `${n}: async (...args) => own(m.${n}(...args))`);
   return `// ${name}: shaders and what runs them; WebAssembly where there is no adapter. Written by dinograd.
 const SHADERS = [
 ${texts.join("\n")}
 ];
 const BUFFERS = ${JSON.stringify(memory.buffers)};
-const lo = (x) => Number(BigInt.asUintN(32, x));
-${needs.inputs ? takenText(entries) : ""}
+${needs.draws ? "const lo = (x) => Number(BigInt.asUintN(32, x));\n" : ""}${needs.inputs ? takenText(entries) : ""}
 const own = (y) => y?.slice?.() ?? (y && Object.fromEntries(Object.entries(y).map(([n, a]) => [n, a.slice()])));
 /** weights: their bytes; device: a GPUDevice, or null for WebAssembly. */
 export async function load(weights, device) {
@@ -238,8 +246,7 @@ ${needs.weights ? `  weights ??= await (await fetch(new URL("./${name}.bin", imp
   reset();
   const pipelines = await Promise.all(SHADERS.map((code) =>
     device.createComputePipelineAsync({ layout: "auto", compute: { module: device.createShaderModule({ code }) } })));
-  let seed = ${plan.test.seed}n, counter = ${plan.test.counter}n;
-  const groups = new Map();
+${needs.draws ? `  let seed = ${plan.test.seed}n, counter = ${plan.test.counter}n;\n` : ""}  const groups = new Map();
   // queues the steps of a function, and reads what they give
   const queue = async (name, outputs, steps) => {
     const encoder = device.createCommandEncoder();
@@ -283,8 +290,7 @@ ${needs.weights ? `  weights ??= await (await fetch(new URL("./${name}.bin", imp
   return {
     device: "WEBGPU",
     reset,
-    seed: (s, n = 0n) => [seed, counter] = [BigInt(s), BigInt(n)],
-${functions}
+${needs.draws ? "    seed: (s, n = 0n) => [seed, counter] = [BigInt(s), BigInt(n)],\n" : ""}${functions}
   };
 }
 `;
