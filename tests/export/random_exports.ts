@@ -1,6 +1,7 @@
 /**
- * Random programs (tests/fuzz/programs.ts) as exports: written as C in both styles and as WebAssembly, built, run, and
- * compared with the reference within the error bounds that tracked.ts derives. All C of one style is one library.
+ * Random programs (tests/fuzz/programs.ts) as exports: written as C in both styles and as WebAssembly, built, also as C++,
+ * run, and compared with the reference within the error bounds that tracked.ts derives. Of what a program begins with, some
+ * are inputs and the rest weights. All C of one style is one library.
  *
  * Run: `deno run -A tests/export/random_exports.ts --count 200 --seed 1`; `--forms plain,fast,wasm`, `--case 17` for one.
  */
@@ -12,11 +13,12 @@ import { type Exported, exportModel, type PlanArray } from "../../src/export/exp
 import { type Names, type Program, runLines } from "../fuzz/parts/program_maker.ts";
 import { compareTracked, evaluateTracked, type Tracked } from "../fuzz/parts/tracked.ts";
 import { programOf } from "../fuzz/programs.ts";
-import { compilersHere, run } from "./build.ts";
+import { realizedMemory } from "../../src/tensor/realize.ts";
+import { type CCompiler, compilersHere, run } from "./build.ts";
 import { casesOf } from "../support/parts.ts";
 
 /** How exports are written. */
-export const FORMS: readonly string[] = ["plain", "fast", "wasm"];
+export const FORMS: readonly string[] = ["plain", "fast", "plain as C++", "fast as C++", "wasm"];
 
 /** What became of them. */
 export interface RandomReport {
@@ -50,17 +52,28 @@ function decode({ dtype, size }: PlanArray, bytes: Uint8Array<ArrayBuffer>): Arr
   return Array.from(all as ArrayLike<number>).slice(0, size);
 }
 
-/** A program as a function of nothing: what its leaves hold are weights. */
-function functionOf({ lines, outputs }: Program): { f: () => Tensor[]; leaves: Names } {
+/** A program as a function of some of its leaves: what the others hold are weights. */
+function functionOf({ lines, outputs }: Program, at: number): {
+  f: (...inputs: Tensor[]) => Tensor[];
+  inputs: Tensor[];
+  weights: Names;
+} {
   Tensor.manualSeed(1);
   const leaves = runLines(lines.filter((l) => l.kind === "leaf"), false);
   Tensor.realize(Object.values(leaves));
-  const ops = lines.filter((l) => l.kind === "op");
-  const f = (): Tensor[] => {
-    const names = runLines(ops, false, { ...leaves });
+  const ops = lines.filter((l) => l.kind === "op"), memory = new Set<unknown>();
+  const taken = Object.keys(leaves).filter((name, i) => {
+    const buffer = realizedMemory(leaves[name].uop);
+    if ((at + i) % 2 === 0 || buffer === undefined || memory.has(buffer)) return false;
+    return buffer.size === leaves[name].numel() && memory.add(buffer) !== undefined;
+  });
+  const f = (...inputs: Tensor[]): Tensor[] => {
+    const given = Object.fromEntries(taken.map((name, i) => [name, inputs[i]]));
+    const names = runLines(ops, false, { ...leaves, ...given });
     return outputs.map((name) => names[name].contiguous());
   };
-  return { f, leaves };
+  const weights = Object.fromEntries(Object.entries(leaves).filter(([name]) => !taken.includes(name)));
+  return { f, inputs: taken.map((name) => leaves[name]), weights };
 }
 
 /** One export with the bytes of its outputs, filled when it has run. */
@@ -69,6 +82,8 @@ interface Case {
   readonly program: Program;
   readonly made: Exported;
   readonly outputs: readonly PlanArray[];
+  /** What goes in, as the recorded call had it. */
+  readonly inputs: readonly (readonly [PlanArray, Uint8Array<ArrayBuffer>])[];
   readonly bytes: Uint8Array<ArrayBuffer>[];
   /** What they are, by the reference: of the function, whose leaves are memory. */
   readonly want: readonly Tracked[];
@@ -79,34 +94,44 @@ async function exportCase(at: number, seed: number, form: string): Promise<Case 
   if (program.lines.some((l) => l.kind === "write" || /rand|dropout|multinomial|bernoulli/i.test(l.text))) {
     return undefined;
   }
-  const { f, leaves } = functionOf(program);
-  const want = evaluateTracked(f().map((t) => t.uop));
-  const options = form === "wasm" ? { target: "wasm" } as const : { target: "c", style: form as "plain" } as const;
-  const made = await exportModel(f, [], { ...options, name: `p${at}`, weights: leaves });
+  const { f, inputs: args, weights } = functionOf(program, at);
+  const want = evaluateTracked(f(...args).map((t) => t.uop)), style = form.split(" ")[0] as "plain";
+  const options = form === "wasm" ? { target: "wasm" } as const : { target: "c", style } as const;
+  const made = await exportModel(f, args, { ...options, name: `p${at}`, weights });
   if (made.plan.draws > 0) return undefined;
+  const inputs = made.plan.arrays.flatMap((a, n) =>
+    a.space === "input" ? [[a, made.plan.test.inputs.get(n)!.slice()] as const] : []
+  );
   const outputs = made.plan.arrays.filter((a) => a.space === "output");
   return {
     at,
     program,
     made,
     outputs,
+    inputs,
     bytes: outputs.map((a) => new Uint8Array(Math.max(8, a.size * a.dtype.itemsize))),
     want,
   };
 }
 
 /** Builds one library of all, and runs each. */
-async function runC(cases: readonly Case[], style: string, folder: string): Promise<void> {
-  const [compiler] = compilersHere();
-  const glue: string[] = [], flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic", "-shared", "-fPIC"];
-  for (const { at, made, outputs } of cases) {
+async function runC(cases: readonly Case[], compiler: CCompiler, folder: string): Promise<void> {
+  const linkage = compiler.isCpp ? 'extern "C" ' : "";
+  const language = compiler.isCpp ? ["-x", "c++", "-std=c++17"] : ["-std=c11"];
+  const glue: string[] = [], flags = [...language, "-Wall", "-Wextra", "-Werror", "-pedantic", "-shared", "-fPIC"];
+  for (const { at, made, inputs, outputs } of cases) {
     await made.write(folder);
-    const hasWeights = made.files.has(`p${at}.bin`), args = outputs.map((_, i) => `, io[${i}]`).join("");
+    const hasWeights = made.files.has(`p${at}.bin`);
+    const header = made.text(`p${at}.h`), { 1: list } = new RegExp(`void p${at}_run\\(([^)]*)\\)`).exec(header)!;
+    // what goes through one list of pointers is what each parameter says
+    const types = list.split(",").slice(1).map((p) => p.trim().replace(/\[.*$/, "").replace(/\w+$/, "*"));
+    if (types.length !== inputs.length + outputs.length) throw new Error(`p${at}_run takes ${list}`);
+    const args = types.map((type, i) => `, (${type})io[${i}]`).join("");
     glue.push(
       `#include "p${at}.h"`,
       `static p${at}_context c${at};`,
-      `void go_p${at}(void **io);`,
-      `void go_p${at}(void **io) {`,
+      `${linkage}void go_p${at}(void **io);`,
+      `${linkage}void go_p${at}(void **io) {`,
       `  (void)io;`,
       `  p${at}_init(&c${at}${hasWeights ? `, p${at}_weights()` : ""});`,
       `  p${at}_run(&c${at}${args});`,
@@ -115,15 +140,18 @@ async function runC(cases: readonly Case[], style: string, folder: string): Prom
     if (hasWeights) flags.push(`-DP${at}_EMBED`);
   }
   await Deno.writeTextFile(`${folder}/glue.c`, glue.join("\n") + "\n");
-  const sources = cases.map((c) => `p${c.at}.c`), library = `${folder}/${style}.so`;
+  const sources = cases.map((c) => `p${c.at}.c`), library = `${folder}/all.so`;
   await run(compiler.path, [...flags, "-O1", "-o", library, "glue.c", ...sources, "-lm"], folder);
   const symbols = Object.fromEntries(
     cases.map((c) => [`go_p${c.at}`, { parameters: ["buffer"], result: "void" } as const]),
   );
   const opened = Deno.dlopen(library, symbols);
   try {
-    for (const { at, bytes } of cases) {
-      const io = BigUint64Array.from(bytes, (b) => Deno.UnsafePointer.value(Deno.UnsafePointer.of(b)));
+    for (const { at, inputs, bytes } of cases) {
+      const io = BigUint64Array.from(
+        [...inputs.map(([, b]) => b), ...bytes],
+        (b) => Deno.UnsafePointer.value(Deno.UnsafePointer.of(b)),
+      );
       (opened.symbols[`go_p${at}`] as (io: Uint8Array<ArrayBuffer>) => void)(new Uint8Array(io.buffer));
     }
   } finally {
@@ -132,7 +160,7 @@ async function runC(cases: readonly Case[], style: string, folder: string): Prom
 }
 
 /** Runs one module. */
-async function runWasm({ at, made, outputs, bytes }: Case): Promise<void> {
+async function runWasm({ at, made, inputs, outputs, bytes }: Case): Promise<void> {
   const file = (end: string): Uint8Array<ArrayBuffer> | undefined => {
     return made.files.get(`p${at}.${end}`) as Uint8Array<ArrayBuffer> | undefined;
   };
@@ -141,6 +169,7 @@ async function runWasm({ at, made, outputs, bytes }: Case): Promise<void> {
   const memory = new Uint8Array(e.memory.buffer), weights = file("bin");
   if (weights !== undefined) memory.set(weights, e.weights.value);
   e.init();
+  for (const [a, data] of inputs) memory.set(data, e[a.name].value);
   e.run();
   outputs.forEach((a, i) =>
     bytes[i].set(memory.subarray(e[a.name].value, e[a.name].value + a.size * a.dtype.itemsize))
@@ -162,6 +191,7 @@ function check({ at, program, outputs, bytes, want }: Case, form: string): strin
 export async function randomExports(
   options: { readonly seed: number; readonly from?: number; readonly count: number; readonly forms: readonly string[] },
 ): Promise<RandomReport> {
+  const compilers = compilersHere();
   const { seed, from = 0, count, forms } = options, failures: string[] = [], compared: Record<string, number> = {};
   const folder = await Deno.makeTempDir({ prefix: "dinograd-exports-" });
   let left = 0;
@@ -177,10 +207,10 @@ export async function randomExports(
           failures.push(`case ${at} as ${form}: ${(error as Error).stack}`);
         }
       }
-      const at = `${folder}/${form}`;
+      const at = `${folder}/${form.replaceAll(" ", "_")}`;
       await Deno.mkdir(at);
       if (form === "wasm") { for (const c of cases) await runWasm(c); }
-      else await runC(cases, form, at);
+      else await runC(cases, compilers.find((c) => c.isCpp === form.endsWith("C++"))!, at);
       for (const c of cases) {
         const why = check(c, form);
         if (why !== undefined) failures.push(why);
