@@ -122,6 +122,10 @@ export function buildAlu(op: Ops, dtype: DType, src: UOp[]): UOp {
     if (src[0].op === Ops.CONST) return broadcastLike(src[src[0].arg === 0 ? 2 : 1], n);
     if (src[1] === src[2]) return broadcastLike(src[1], n);
   }
+  // copies of a comparison may compare a value with itself; of floats x < x is false of NaN, too, and x != x tells it
+  if (isComparison(op) && src[0] === src[1] && (op === Ops.CMPLT || !src[0].dtype.isFloat)) {
+    return broadcast(constant(op === Ops.CMPEQ ? 1 : 0, dtype.scalar), n);
+  }
   if (n === 1) {
     if (!dtype.isFloat && !src[0].dtype.isFloat) {
       const folded = foldConst(op, dtype, src) ?? foldScalar(op, dtype, src);
