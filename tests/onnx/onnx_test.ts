@@ -188,6 +188,32 @@ for (
         nodes: [["F", ["a"], ["b"], {}, "", "own"]],
       }],
     }, /function "F" calls itself/],
+    ["functions that call each other", {
+      ...base,
+      nodes: [["F", ["x"], ["y"], {}, "f", "own"]],
+      functions: ["F", "G"].map((name, i) => ({
+        name,
+        domain: "own",
+        inputs: ["a"],
+        outputs: ["b"],
+        nodes: [["FG"[1 - i], ["a"], ["b"], {}, "", "own"]],
+      })),
+    }, /function "[FG]" calls itself/],
+    ["a function of functions of 10^11 nodes", {
+      ...base,
+      nodes: [["F0", ["x"], ["y"], {}, "f", "own"]],
+      functions: Array.from({ length: 12 }, (_, i) => ({
+        name: `F${i}`,
+        domain: "own",
+        inputs: ["t0"],
+        outputs: ["t10"],
+        nodes: Array.from(
+          { length: 10 },
+          (_, k): NodeSpec =>
+            i === 11 ? ["Identity", [`t${k}`], [`t${k + 1}`]] : [`F${i + 1}`, [`t${k}`], [`t${k + 1}`], {}, "", "own"],
+        ),
+      })),
+    }, /own\.F0 "f" calls functions of 1000000000000 nodes, more than 1000000/],
   ] as readonly [string, ModelSpec, RegExp][]
 ) {
   Deno.test(`onnx: ${name} is refused`, async () => {

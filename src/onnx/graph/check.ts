@@ -92,6 +92,35 @@ function calledBy(nodes: readonly Node[], model: ModelProto): FunctionProto[] {
   });
 }
 
+/** Nodes that a run may have, at most, those of functions at each call. */
+const MAX_NODES = 1_000_000;
+
+/** Counts what nodes run, functions at each of their calls. */
+class Counts {
+  private readonly known = new Map<FunctionProto, number>();
+  constructor(private readonly model: ModelProto) {}
+  private ofNode(node: Node): number {
+    const f = this.model.functions.get(functionKey(node, node.op));
+    const inner = graphsOf(node).reduce((n, g) => n + this.ofNodes(g.nodes), 0);
+    if (f === undefined) return 1 + inner;
+    let n = this.known.get(f);
+    if (n === undefined) this.known.set(f, n = this.ofNodes(f.nodes));
+    return n + inner;
+  }
+  private ofNodes(nodes: readonly Node[]): number {
+    return nodes.reduce((n, node) => n + this.ofNode(node), 0);
+  }
+  /** @throws {FormatError} by `bad`, where a node runs too many */
+  check(nodes: readonly Node[], bad: Fault): void {
+    for (const node of nodes) {
+      const n = this.ofNode(node);
+      if (n > MAX_NODES) {
+        throw bad(`${nodeText(node)} calls functions of ${n} nodes, more than ${MAX_NODES}`);
+      }
+    }
+  }
+}
+
 /** Checks and sorts all graphs of a model. @throws {FormatError} by `bad` */
 export function checkModel(model: ModelProto, bad: Fault): void {
   if (!model.opsets.has("") && model.graph.nodes.some((n) => n.domain === "")) {
@@ -116,6 +145,7 @@ export function checkModel(model: ModelProto, bad: Fault): void {
     };
     checkGraph(graph, new Set(), bad);
   }
+  new Counts(model).check(model.graph.nodes, bad);
 }
 
 /** Every node of a model, those of branches, loops and functions included. */
