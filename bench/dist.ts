@@ -4,7 +4,7 @@
  *
  *     deno task bench:dist [--ranks N] [--most N] [--chart FILE.svg] [--cards N]
  *
- * The first table is measured: all-reduces of N (2) ranks on the default device of the host. The second one is a model
+ * The first table is measured: all-reduces of N (2) ranks on the processors of the host, or the device that DEV names. The second one is a model
  * (src/dist/simulate.ts): up to --most (10000) cards of 400 TFLOP/s and 3 TB/s, 8 a host by 450 GB/s, hosts by 50 GB/s, 5 us
  * for a message. --chart draws it. --cards measures 1, 2, 4 … N NVIDIA cards of this host instead (dist_cards.ts); `torchrun
  * --nproc-per-node N bench/dist_peers.py` is PyTorch's side.
@@ -12,6 +12,7 @@
  * @module
  */
 import { parseArgs } from "@std/cli/parse-args";
+import { deviceOfRanks } from "../examples/demo_support.ts";
 import { Gpt, type GptShape } from "../examples/gpt_support.ts";
 import { nn, state, Tensor } from "../mod.ts";
 import * as dist from "../src/dist/dist.ts";
@@ -39,7 +40,7 @@ async function measure(): Promise<void> {
 
 async function measured(ranks: number): Promise<void> {
   console.log(`all-reduce of float32 among ${ranks} processes of this machine`);
-  const env = { OMPI_ALLOW_RUN_AS_ROOT: "1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: "1", THREADS: "1" };
+  const env = { OMPI_ALLOW_RUN_AS_ROOT: "1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: "1", THREADS: "1", DEV: deviceOfRanks() };
   try {
     const { stdout: said } = await new Deno.Command("mpirun", { args: ["--version"] }).output();
     const extra = /Open MPI/.test(new TextDecoder().decode(said)) ? ["--oversubscribe"] : [];

@@ -4,14 +4,15 @@
  *     deno task demo:dist [--ranks N] [--epochs N] [--seed N]
  *     mpirun -n 4 deno run -A examples/demo_dist.ts
  *
- * Started alone it starts itself N times (4) by the mpirun that is here. Images and split are those of `deno task demo`.
+ * Started alone it starts itself N times (4) by the mpirun that is here, on its processors where DEV names no
+ * device. Images and split are those of `deno task demo`.
  *
  * @module
  */
 import { jit, nn, state, Tensor } from "../mod.ts";
 import * as dist from "../src/dist/dist.ts";
 import { ConvNet, learningRate } from "./convnet_support.ts";
-import { augment, gather, permutation, randomOf } from "./demo_support.ts";
+import { augment, deviceOfRanks, gather, permutation, randomOf } from "./demo_support.ts";
 
 const TRAIN = 1437, TEST = 360, BATCH = 64;
 const WEIGHT_DECAY = 0.01, SMOOTHING = 0.1, CLEAN = 0.15;
@@ -27,7 +28,7 @@ const seed = option("seed", 0), epochs = option("epochs", 40), ranks = option("r
 /** Starts this program `ranks` times by mpirun, and ends with its code. */
 async function start(): Promise<never> {
   const program = new URL(import.meta.url).pathname;
-  const env = { OMPI_ALLOW_RUN_AS_ROOT: "1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: "1" };
+  const env = { OMPI_ALLOW_RUN_AS_ROOT: "1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: "1", DEV: deviceOfRanks() };
   try {
     const { stdout } = await new Deno.Command("mpirun", { args: ["--version"] }).output();
     const extra = /Open MPI/.test(new TextDecoder().decode(stdout)) ? ["--oversubscribe"] : [];

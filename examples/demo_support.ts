@@ -1,8 +1,10 @@
 /**
- * What the demo needs on the host: seeded randomness, batches, distortions of training images, and output.
+ * What the demo needs on the host: seeded randomness, batches, distortions of training images, output, and the device of ranks.
  *
  * @module
  */
+import { Device } from "../mod.ts";
+
 const SIDE = 8, PIXELS = SIDE * SIDE, CLASSES = 10;
 /** How far training images are distorted: pixels moved, degrees turned, relative size and slant. */
 const SHIFT = 1, DEGREES = 12, STRETCH = 0.15;
@@ -94,4 +96,11 @@ export function drawDigits(
   }
   const labels = predicted.map((p, i) => (p === truth[i] ? `is a ${p}` : `a ${p}, in truth ${truth[i]}`).padEnd(16));
   return [...lines, labels.join("  ")].join("\n");
+}
+
+/** The device of ranks that share this machine: a card would be one rank's alone. DEV says otherwise. */
+export function deviceOfRanks(): string {
+  const named = Deno.env.get("DEV");
+  if (named) return named;
+  return Device.list().some(({ name, available }) => name === "CLANG" && available) ? "CLANG" : "WASM";
 }

@@ -4,6 +4,8 @@ import { Device, DeviceError, Tensor } from "../../mod.ts";
 import { type Backend, type Device as OpenDevice, registerBackend } from "../../src/device/device.ts";
 import { makeSimDevice } from "../fixtures/sim.ts";
 
+Device.get(); // opened before the tests
+
 /** A device whose every result is one too large in its first byte, and how often it was opened and closed. */
 function brokenBackend(name: string, how: { fails: () => boolean; asynchronous?: boolean }) {
   const counts = { opened: 0, closed: 0 };

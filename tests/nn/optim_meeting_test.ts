@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { ArgumentError, Device, GlobalCounters, jit, nn, Tensor } from "../../mod.ts";
 
+Device.get(); // opened before the tests
 const DEVICES = ["JS", "WASM", "CLANG"].filter((d) =>
   Device.list().some(({ name, available }) => name === d && available)
 );

@@ -97,7 +97,9 @@ export async function wrongExamples(
     const at = JSON.stringify(`${snippet.file}:${snippet.line}`);
     runs.push(`await import("./example_${i}.ts").catch((error: unknown) => wrong.push(${at} + " fails: " + error));`);
   });
-  const main = `import { print, wrong } from "./helpers.ts";\nconsole.log = () => {};\n${
+  // what one example opens is not the device of the next
+  const keep = `import { Device } from "${new URL("mod.ts", ROOT)}";\nDevice.default = Device.default;\n`;
+  const main = `import { print, wrong } from "./helpers.ts";\n${keep}console.log = () => {};\n${
     runs.join("\n")
   }\nprint(JSON.stringify(wrong));\n`;
   return JSON.parse(

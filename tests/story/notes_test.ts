@@ -7,6 +7,8 @@ import { openObserving } from "../support/snapshot_writers.ts";
 import { inFolder } from "../support/folder.ts";
 
 Device.get(Device.default);
+const hasClang = Device.list().some((d) => d.name === "CLANG" && d.available);
+if (hasClang) Device.get("CLANG");
 
 /** What is noted while kernels are made for a card that is not there. */
 function notesOf(make: (device: string) => Tensor): Note[] {
@@ -69,7 +71,7 @@ Deno.test("notes: the plans beside the chosen one are told, with what the model 
   } finally {
     stop();
   }
-  for (const notes of [grid, ...(Device.list().some((d) => d.name === "CLANG" && d.available) ? [cpu] : [])]) {
+  for (const notes of [grid, ...(hasClang ? [cpu] : [])]) {
     const others = notes.filter((n) => n.text.startsWith("beside it, by the model: ") && n.of?.kind === "kernel");
     assert(others.length > 0, notes.map((n) => n.text).join("\n"));
     for (const { kind, text, numbers, of } of others) {

@@ -50,7 +50,7 @@ const PROGRAMS: Readonly<Record<string, Want>> = {
   },
   devices: {
     script: [
-      /on CLANG|on WASM/,
+      /on (?:CLANG|WASM|CUDA)/,
       /^\/\/ copy: 32 bytes/m,
       /^there\.set\(hidden\);$/m,
       /^const scores = /m,
@@ -73,7 +73,7 @@ const PROGRAMS: Readonly<Record<string, Want>> = {
     levels: ["tensor"],
   },
   custom: { script: [/^const after = .*, 36 to 3572/m], levels: ["tensor"] },
-  numeric: { script: [/Float64Array/, /\d+ times the same/] },
+  numeric: { script: [/Float64Array/, /\d+ times the same|recorded on CUDA/] },
 };
 
 const folder = await Deno.makeTempDir({ prefix: "dinograd-strangers-" });

@@ -7,6 +7,7 @@ import { Device } from "../../mod.ts";
 import { ROOT, runCommand, runDeno } from "./subprocess.ts";
 import { inFolder } from "../support/folder.ts";
 
+Device.get(); // opened before the tests
 const clang = Device.list().find((d) => d.name === "CLANG")!.available;
 const MOD = JSON.stringify(new URL("mod.ts", ROOT).href);
 const compiler = clang ? String(Device.get("CLANG").info().compiler) : "";
@@ -121,6 +122,9 @@ test("without a HOME nothing stays in TMPDIR of a process that is ended while it
 
 // ---- no room
 
+/** Where a card is, it would be the next device. */
+const NO_CARD = { CUDA_DRIVER_PATH: "/nowhere" };
+
 /** A compiler that finds no room. */
 async function fullCompiler(folder: string): Promise<string> {
   const path = `${folder}/cc`;
@@ -131,7 +135,7 @@ async function fullCompiler(folder: string): Promise<string> {
 }
 
 test("no room anywhere for kernels: the next device, said once", !clang, async (folder) => {
-  const env = { CC: await fullCompiler(folder), CACHEDIR: `${folder}/cache`, TMPDIR: folder };
+  const env = { CC: await fullCompiler(folder), CACHEDIR: `${folder}/cache`, TMPDIR: folder, ...NO_CARD };
   const text = `${COMPUTE}\nconsole.log(await Tensor.ones([2, 2]).matmul(Tensor.ones([2, 2])).tolist());`;
   const { code, stdout, stderr } = await runDeno(["run", "-A", "--no-check", program(text)], { env });
   assert.deepEqual([code, stdout], [0, "[ 2, 3 ] WASM\n[ [ 2, 2 ], [ 2, 2 ] ]\n"], stderr);

@@ -1,8 +1,9 @@
 /** What has no device of its own is computed where it is read: on several devices, with the same values. */
 import { assertEquals, assertThrows } from "@std/assert";
-import { context, DeviceError, nn, Tensor } from "../../mod.ts";
+import { context, Device, DeviceError, nn, Tensor } from "../../mod.ts";
 import { devicesHere } from "../fixtures/devices.ts";
 
+Device.get(); // opened before the tests
 const names = (await devicesHere("WEBGPU", "CUDA")).slice(0, 3);
 /** The same integers on each device. */
 const inputs = () => names.map((device) => new Tensor([1, 2, 3], { device }));
