@@ -310,5 +310,7 @@ export async function readGguf<N extends string = string>(
       }
     });
   }
-  return { version: first.version, metadata: first.metadata, tensors };
+  const ofParts = (key: string) => rest.length > 0 && key.startsWith("split."); // the whole has no parts
+  const metadata = new Map([...first.metadata].filter(([key]) => !ofParts(key)));
+  return { version: first.version, metadata, tensors };
 }

@@ -4,14 +4,16 @@
  *
  * @module
  */
+import { FILES } from "../../device/files.ts";
 import { type DType, dtypes } from "../../dtype/dtype.ts";
 import { ArgumentError } from "../../helpers/errors.ts";
 import { concatBytes, prod, roundUp } from "../../helpers/math.ts";
-import { bytesOfTensors, pathOf } from "../../state/source.ts";
+import { describe } from "../../helpers/options.ts";
+import { anewFromFile, bytesOfTensors, fileRange, pathOf, placeOf } from "../../state/source.ts";
 import { type Put, writeFile } from "../../state/write.ts";
 import { Tensor } from "../../tensor/tensor.ts";
-import { BLOCK_FORMATS, type BlockFormat, type FormatName } from "./block_formats.ts";
-import { ALIGNMENT, type GgufEntry, type GgufScalarType, LIST, MAGIC, SCALARS } from "./gguf.ts";
+import { BLOCK_FORMATS, type BlockFormat, dequantize, type FormatName } from "./block_formats.ts";
+import { ALIGNMENT, type GgufEntry, type GgufScalarType, type GgufTensor, LIST, MAGIC, SCALARS } from "./gguf.ts";
 import { quantize, QUANTIZED } from "./quantize.ts";
 
 /**
@@ -20,13 +22,16 @@ import { quantize, QUANTIZED } from "./quantize.ts";
  */
 export type GgufInput = GgufEntry | number | boolean | string | readonly string[];
 
-/** A tensor to write: in the dtype that it has, or quantized. */
-export type GgufTensorInput = Tensor | {
-  readonly tensor: Tensor;
+/**
+ * A tensor to write: in the dtype that it has; of a file, byte for byte as it is there; or in a given format. One of a
+ * file that has this format already is copied, too.
+ */
+export type GgufTensorInput = Tensor | GgufTensor | {
+  readonly tensor: Tensor | GgufTensor;
   readonly format: FormatName;
 };
 
-/** What a file is made of. */
+/** What a file is made of: what {@linkcode readGguf} gives is that, too. */
 export interface GgufContents {
   /** Values by key. */
   readonly metadata: Readonly<Record<string, GgufInput>> | ReadonlyMap<string, GgufInput>;
@@ -135,11 +140,21 @@ class Bytes {
 
 /** A tensor, how it is stored, and where. */
 interface Stored {
-  readonly name: string;
-  readonly tensor: Tensor;
-  readonly format: BlockFormat;
+  readonly content: Content;
   readonly offset: number;
   readonly nbytes: number;
+}
+
+/** What a tensor is written as. */
+interface Content {
+  readonly shape: readonly number[];
+  readonly format: BlockFormat;
+  /** Float32, of which blocks are made, or what is written as it is. */
+  readonly from: Tensor;
+  /** Is `from` to become blocks? */
+  readonly packs: boolean;
+  /** Of what a file has and nobody computed yet, `from` again, for itself, and what is freed once it was read. */
+  readonly anew?: () => readonly Tensor[];
 }
 
 /** The format whose elements are `dtype`. */
@@ -148,25 +163,44 @@ function plainFormat(name: string, dtype: DType): BlockFormat {
   throw new ArgumentError(ACTION, { reason: `tensor "${name}" has dtype ${dtype}, which the format has not; cast it` });
 }
 
-function formatOf(name: string, input: GgufTensorInput): readonly [Tensor, BlockFormat] {
-  if (input instanceof Tensor) return [input, plainFormat(name, input.dtype)];
-  const { tensor, format } = input, known = BLOCK_FORMATS.get(format);
-  if (known === undefined) {
-    throw new ArgumentError(ACTION, { reason: `tensor "${name}": ${String(format)} is no format` });
+function isOfFile(x: unknown): x is GgufTensor {
+  return typeof x === "object" && x !== null && "raw" in x && typeof x.raw === "function";
+}
+
+/** In a format that it does not have yet. */
+function converted(tensor: Tensor | GgufTensor, format: BlockFormat): Content {
+  const dtype = format.plain ?? dtypes.float32, packs = format.plain === undefined, { shape } = tensor;
+  const cast = (x: Tensor): Tensor => x.dtype === dtype ? x : x.cast(dtype);
+  if (tensor instanceof Tensor) return { shape, format, from: cast(tensor), packs };
+  const raw = tensor.raw(), place = raw.device === FILES ? placeOf({}) : raw.device, { plain } = tensor.format;
+  if (fileRange(raw) === undefined || plain === dtype) return { shape, format, from: cast(tensor.load()), packs };
+  const anew = (): readonly Tensor[] => {
+    const own = anewFromFile(raw, place)!;
+    return [cast(plain === undefined ? dequantize(own, tensor.format) : own), own];
+  };
+  return { shape, format, from: raw, packs, anew };
+}
+
+function contentOf(name: string, input: GgufTensorInput): Content {
+  const bad = (reason: string) => new ArgumentError(ACTION, { reason: `tensor "${name}"${reason}` });
+  if (input instanceof Tensor) {
+    return { shape: input.shape, format: plainFormat(name, input.dtype), from: input, packs: false };
   }
-  if (known.plain !== undefined) return [tensor.dtype === known.plain ? tensor : tensor.cast(known.plain), known];
-  if (!QUANTIZED.includes(format)) {
-    throw new ArgumentError(ACTION, {
-      reason: `tensor "${name}": ${format} is only read; written are ${QUANTIZED.join(", ")}`,
-    });
+  if (isOfFile(input)) return { shape: input.shape, format: input.format, from: input.raw(), packs: false };
+  const { tensor, format } = (input ?? {}) as Partial<Exclude<GgufTensorInput, Tensor | GgufTensor>>;
+  if (!(tensor instanceof Tensor || isOfFile(tensor))) {
+    throw bad(` is ${describe(input)}; it must be a Tensor, a tensor of a file, or { tensor, format } of one`);
   }
+  const known = BLOCK_FORMATS.get(format!);
+  if (known === undefined) throw bad(`: ${describe(format)} is no format`);
+  if (isOfFile(tensor) && tensor.format === known) return contentOf(name, tensor);
+  if (known.plain !== undefined) return converted(tensor, known);
+  if (!QUANTIZED.includes(known.name)) throw bad(`: ${known.name} is only read; written are ${QUANTIZED.join(", ")}`);
   const row = tensor.shape.at(-1) ?? 1;
   if (row % known.elements !== 0) {
-    throw new ArgumentError(ACTION, {
-      reason: `tensor "${name}" has rows of ${row} elements, no multiple of the ${known.elements} of a ${format} block`,
-    });
+    throw bad(` has rows of ${row} elements, no multiple of the ${known.elements} of a ${known.name} block`);
   }
-  return [tensor.dtype === dtypes.float32 ? tensor : tensor.cast(dtypes.float32), known];
+  return converted(tensor, known);
 }
 
 function pairsOf<T>(x: Readonly<Record<string, T>> | ReadonlyMap<string, T>): [string, T][] {
@@ -174,7 +208,9 @@ function pairsOf<T>(x: Readonly<Record<string, T>> | ReadonlyMap<string, T>): [s
 }
 
 /** The header, and what follows it. */
-function layoutOf(contents: GgufContents): { head: Uint8Array<ArrayBuffer>; stored: Stored[] } {
+function layoutOf(
+  contents: GgufContents,
+): { head: Uint8Array<ArrayBuffer>; stored: readonly Stored[]; alignment: number } {
   const metadata = pairsOf(contents.metadata),
     tensors = pairsOf(contents.tensors),
     head = new Bytes(),
@@ -193,7 +229,7 @@ function layoutOf(contents: GgufContents): { head: Uint8Array<ArrayBuffer>; stor
   for (const [key, value] of metadata) head.entry(key, entryOf(key, value));
   let offset = 0;
   for (const [name, input] of tensors) {
-    const [tensor, format] = formatOf(name, input), { shape } = tensor;
+    const content = contentOf(name, input), { shape, format } = content;
     if (shape.length > 4 || shape.includes(0)) {
       throw new ArgumentError(ACTION, {
         reason: `tensor "${name}" of shape [${shape.join(", ")}] has more than 4 axes, or no elements`,
@@ -205,30 +241,29 @@ function layoutOf(contents: GgufContents): { head: Uint8Array<ArrayBuffer>; stor
     for (const n of [...shape].reverse()) head.u64(n);
     head.u32(format.id);
     head.u64(offset);
-    stored.push({ name, tensor, format, offset, nbytes });
+    stored.push({ content, offset, nbytes });
     offset = roundUp(offset + nbytes, alignment);
   }
   const bytes = head.bytes(), padded = new Uint8Array(roundUp(bytes.length, alignment));
   padded.set(bytes);
-  return { head: padded, stored };
+  return { head: padded, stored, alignment };
 }
 
 async function put(contents: GgufContents, to: Put): Promise<void> {
-  const { head, stored } = layoutOf(contents), taken = bytesOfTensors(stored.map((s) => s.tensor));
+  const { head, stored, alignment } = layoutOf(contents), now = stored.filter(({ content }) => !content.anew);
+  const taken = bytesOfTensors(now.map(({ content }) => content.from));
   await to(head);
-  let at = 0;
-  for (const [i, { format, offset, nbytes }] of stored.entries()) {
+  let at = 0, next = 0;
+  for (const { content: { format, packs, anew }, offset, nbytes } of stored) {
     if (offset > at) await to(new Uint8Array(offset - at));
-    const plain = await taken[i]();
+    const own = anew?.(), plain = await (own ? bytesOfTensors([own[0]])[0] : taken[next++])();
+    own?.forEach((t) => t.dispose()); // one weight at a time is in memory
     const whole = plain.byteOffset % 4 === 0 ? plain : plain.slice();
-    await to(
-      format.plain !== undefined
-        ? whole
-        : quantize(new Float32Array(whole.buffer, whole.byteOffset, whole.length / 4), format.name),
-    );
+    const numbers = () => new Float32Array(whole.buffer, whole.byteOffset, whole.length / 4);
+    await to(packs ? quantize(numbers(), format.name) : whole);
     at = offset + nbytes;
   }
-  const rest = roundUp(at, ALIGNMENT) - at;
+  const rest = roundUp(at, alignment) - at;
   if (rest > 0) await to(new Uint8Array(rest));
 }
 
@@ -236,11 +271,12 @@ async function put(contents: GgufContents, to: Put): Promise<void> {
  * Writes a GGUF file, all of it or nothing. Needs write permission for the folder.
  *
  * ```ts ignore
- * import { typed, writeGguf } from "./src/llm/llm.ts";
+ * import { readGguf, typed, writeGguf } from "./src/llm/llm.ts";
  * await writeGguf("model.gguf", {
  *   metadata: { "general.architecture": "llama", "llama.rope.freq_base": typed("float32", 10000) },
  *   tensors: { "token_embd.weight": { tensor: weights, format: "Q8_0" } },
  * });
+ * await writeGguf("copy.gguf", await readGguf("model.gguf")); // the same tensors, block by block
  * ```
  *
  * @throws {ArgumentError} for metadata or tensors that the format cannot hold

@@ -117,13 +117,13 @@ export function quantizeModel(file: Gguf, mix: MixName): GgufContents {
     });
   }
   const fileType = MIXES[mix]?.fileType ?? FILE_TYPES[mix];
-  const metadata = new Map<string, GgufInput>([...file.metadata].filter(([key]) => !key.startsWith("split.")));
+  const metadata = new Map<string, GgufInput>(file.metadata);
   metadata.set("general.quantization_version", typed("uint32", 2));
   if (fileType !== undefined) metadata.set("general.file_type", typed("uint32", fileType));
   const tensors = new Map<string, GgufTensorInput>();
   for (const [name, t] of file.tensors) {
     const format = formats.get(name);
-    tensors.set(name, format === undefined ? t.load() : { tensor: t.load(), format });
+    tensors.set(name, format === undefined ? t : { tensor: t, format });
   }
   return { metadata, tensors };
 }
