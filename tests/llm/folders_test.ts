@@ -13,6 +13,7 @@ import {
   readLlama2c,
   Tokenizer,
   vocabularyOf,
+  writeGguf,
 } from "../../src/llm/llm.ts";
 import { ggufName } from "../../src/llm/files/hf_names.ts";
 import { tokenizerValues } from "../../src/llm/files/tokenizer_json.ts";
@@ -165,10 +166,28 @@ for (const name of ["llama", "gemma2"]) {
       await assert.rejects(() => readHfFolder(folder), /tokenizer\.json: the folder has no such file/);
       await write("tokenizer.json", tokenizerJson(VOCABULARIES["llama-bpe"](), LLAMA3));
       const got = await ourLogits(await readHfFolder(folder, { device: "DISK" }), name, "WASM");
-      (fixture("logits")[name] as number[][]).forEach((want, i) =>
-        want.forEach((x, k) =>
-          assert.ok(Math.abs(x - got[i][k]) <= (name === "llama" ? 1e-4 : 0.01), `token ${i}: ${got[i][k]}, not ${x}`)
-        )
+      const check = (got: readonly Float32Array[]) =>
+        (fixture("logits")[name] as number[][]).forEach((want, i) =>
+          want.forEach((x, k) =>
+            assert.ok(Math.abs(x - got[i][k]) <= (name === "llama" ? 1e-4 : 0.01), `token ${i}: ${got[i][k]}, not ${x}`)
+          )
+        );
+      check(got);
+      // written as GGUF it is what llama.cpp would make of the folder: it has the same logits there
+      const file = await readHfFolder(folder);
+      await writeGguf(`${folder}/model.gguf`, file);
+      assert.deepEqual([...file.metadata.keys()].filter((key) => key.startsWith("dinograd.")), []);
+      const entry = (key: string) => file.metadata.get(key)!;
+      assert.equal(entry("tokenizer.ggml.pre").value, "llama3");
+      const types = ["block_count", "rope.freq_base", "attention.layer_norm_rms_epsilon"].map((k) =>
+        entry(`${name}.${k}`)
+      );
+      assert.deepEqual(types.map((e) => e.type), ["uint32", "float32", "float32"]);
+      check(await ourLogits(await readGguf(`${folder}/model.gguf`), name, "WASM"));
+      const q = (t: Tensor) => t.data() as Promise<Float32Array>, key = "blk.1.attn_k.weight";
+      assert.deepEqual(
+        await q(file.tensors.get(key)!.load()),
+        await q((contents.tensors as Record<string, Tensor>)[key]),
       );
       await write("config.json", { ...config, model_type: "cat" });
       await assert.rejects(

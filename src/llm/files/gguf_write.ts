@@ -46,7 +46,8 @@ export function typed(type: GgufScalarType, value: GgufEntry["value"]): GgufEntr
   return { type, list: Array.isArray(value), value };
 }
 
-function entryOf(key: string, value: GgufInput): GgufEntry {
+/** A value with its type. @throws {ArgumentError} for what metadata cannot hold */
+export function entryOf(key: string, value: GgufInput): GgufEntry {
   if (typeof value === "boolean") return typed("bool", value);
   if (typeof value === "string") return typed("string", value);
   if (typeof value === "number") {

@@ -13,9 +13,10 @@ import { pathOf, placeOf, type PlaceOptions } from "../../state/source.ts";
 import { safeLoad } from "../../state/safetensors.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import type { Gguf, GgufTensor } from "./gguf.ts";
-import type { GgufInput } from "./gguf_write.ts";
+import { type GgufInput, typed } from "./gguf_write.ts";
 import { ggufName, HF_ARCHITECTURES, HF_VALUES, NORMS_WITHOUT_ONE } from "./hf_names.ts";
 import { entriesOf, plainTensor } from "./llama2c.ts";
+import { ARCHITECTURES } from "../model/model_spec.ts";
 import { type JsonObject, tokenizerValues } from "./tokenizer_json.ts";
 
 function readJson(folder: string, name: string, needed: true): JsonObject;
@@ -40,6 +41,13 @@ function readJson(folder: string, name: string, needed: boolean): JsonObject | u
     throw bad(`it is no JSON (${(error as Error).message})`);
   }
   throw bad("it is no JSON object");
+}
+
+/** Rows of queries and keys in the order of pairs, as GGUF files have them, of those in the order of halves. */
+function pairsOf(t: Tensor, heads: number): Tensor {
+  const [rows, ...rest] = t.shape;
+  if (rows % (2 * heads) !== 0) return t; // what is wrong with it is told where it is used
+  return t.reshape([heads, 2, rows / heads / 2, ...rest]).transpose(1, 2).reshape(t.shape).contiguous();
 }
 
 /** What divides the angles of pairs in Llama 3.1 and later: slow ones by the factor, fast ones by 1. */
@@ -76,11 +84,10 @@ export async function readHfFolder<N extends string = string>(
   const values: Record<string, GgufInput> = {
     "general.architecture": arch,
     "general.name": folder.split(/[/\\]/).at(-1)!,
-    "dinograd.rope": "halves",
   };
-  for (const [hf, gguf] of HF_VALUES) {
+  for (const [hf, gguf, type] of HF_VALUES) {
     const value = config[hf];
-    if (typeof value === "number") values[`${arch}.${gguf}`] = value;
+    if (typeof value === "number") values[`${arch}.${gguf}`] = type === undefined ? value : typed(type, value);
   }
   const headDim = Number(config.head_dim ?? Number(config.hidden_size) / Number(config.num_attention_heads));
   const turned = config.partial_rotary_factor;
@@ -89,20 +96,23 @@ export async function readHfFolder<N extends string = string>(
   const dict = await safeLoad(`${folder}/model.safetensors${index === undefined ? "" : ".index.json"}`, {
     device: FILES,
   });
+  const inPairs = ARCHITECTURES[arch].rope === "pairs", heads = Number(config.num_attention_heads);
+  /** How many heads have their rows in another order in GGUF files. */
+  const turnedHeads = (name: string): number =>
+    !inPairs || !/attn_[qk]\.(weight|bias)$/.test(name)
+      ? 0
+      : name.includes("attn_q")
+      ? heads
+      : Number(config.num_key_value_heads ?? heads);
   const tensors = new Map<string, GgufTensor>(), tied = config.tie_word_embeddings === true;
   for (const [name, tensor] of Object.entries(dict)) {
     if (tied && name === "lm_head.weight" || name.endsWith(".rotary_emb.inv_freq")) continue;
     const known = ggufName(name, arch);
     if (known === undefined) throw bad(`the weight "${name}" of ${kind} is not known`);
     const plusOne = NORMS_WITHOUT_ONE.has(arch) && /norm\.weight$/.test(known);
-    tensors.set(
-      known,
-      plainTensor(
-        known,
-        plusOne ? tensor.to(place === FILES ? placeOf({}) : place).cast(dtypes.float32).add(1) : tensor,
-        place,
-      ),
-    );
+    const here = () => tensor.to(place === FILES ? placeOf({}) : place), count = turnedHeads(known);
+    const w = plusOne ? here().cast(dtypes.float32).add(1) : count > 0 ? pairsOf(here(), count) : tensor;
+    tensors.set(known, plainTensor(known, w, place));
   }
   const scaling = config.rope_scaling as JsonObject | null | undefined, type = scaling?.rope_type ?? scaling?.type;
   if (type === "llama3") {
@@ -112,7 +122,7 @@ export async function readHfFolder<N extends string = string>(
     tensors.set("rope_freqs.weight", plainTensor("rope_freqs.weight", factors, place));
   } else if (type === "linear" || type === "yarn") {
     values[`${arch}.rope.scaling.type`] = type;
-    values[`${arch}.rope.scaling.factor`] = Number(scaling!.factor);
+    values[`${arch}.rope.scaling.factor`] = typed("float32", Number(scaling!.factor));
     const old = scaling!.original_max_position_embeddings;
     if (typeof old === "number") values[`${arch}.rope.scaling.original_context_length`] = old;
   } else if (type !== undefined && type !== "default") {

@@ -21,8 +21,8 @@ export const HF_ARCHITECTURES: Readonly<Record<string, string>> = {
 /** Those whose norms leave out the 1 that is added to their weights. */
 export const NORMS_WITHOUT_ONE: ReadonlySet<string> = new Set(["gemma", "gemma2", "gemma3"]);
 
-/** Values by key; `whole` ones are counts. */
-export const HF_VALUES: readonly (readonly [hf: string, gguf: string])[] = [
+/** Values by key: counts, and those that are real numbers in GGUF files whatever they are here. */
+export const HF_VALUES: readonly (readonly [hf: string, gguf: string, type?: "float32"])[] = [
   ["num_hidden_layers", "block_count"],
   ["max_position_embeddings", "context_length"],
   ["hidden_size", "embedding_length"],
@@ -30,16 +30,16 @@ export const HF_VALUES: readonly (readonly [hf: string, gguf: string])[] = [
   ["num_attention_heads", "attention.head_count"],
   ["num_key_value_heads", "attention.head_count_kv"],
   ["head_dim", "attention.key_length"],
-  ["rms_norm_eps", "attention.layer_norm_rms_epsilon"],
-  ["rope_theta", "rope.freq_base"],
-  ["rope_local_base_freq", "rope.freq_base_swa"],
   ["sliding_window", "attention.sliding_window"],
-  ["attn_logit_softcapping", "attn_logit_softcapping"],
-  ["final_logit_softcapping", "final_logit_softcapping"],
-  ["embedding_multiplier", "embedding_scale"],
-  ["residual_multiplier", "residual_scale"],
-  ["attention_multiplier", "attention.scale"],
-  ["logits_scaling", "logit_scale"],
+  ["rms_norm_eps", "attention.layer_norm_rms_epsilon", "float32"],
+  ["rope_theta", "rope.freq_base", "float32"],
+  ["rope_local_base_freq", "rope.freq_base_swa", "float32"],
+  ["attn_logit_softcapping", "attn_logit_softcapping", "float32"],
+  ["final_logit_softcapping", "final_logit_softcapping", "float32"],
+  ["embedding_multiplier", "embedding_scale", "float32"],
+  ["residual_multiplier", "residual_scale", "float32"],
+  ["attention_multiplier", "attention.scale", "float32"],
+  ["logits_scaling", "logit_scale", "float32"],
 ];
 
 const TOP: Readonly<Record<string, string>> = {

@@ -12,16 +12,11 @@ import { type Loadable, placeOf, type PlaceOptions, type Source, withSource } fr
 import { Tensor } from "../../tensor/tensor.ts";
 import { BLOCK_FORMATS } from "./block_formats.ts";
 import type { Gguf, GgufEntry, GgufTensor } from "./gguf.ts";
-import { type GgufInput, typed } from "./gguf_write.ts";
+import { entryOf, type GgufInput, typed } from "./gguf_write.ts";
 
 /** Values as entries of metadata. */
 export function entriesOf(values: Readonly<Record<string, GgufInput>>): Map<string, GgufEntry> {
-  const entry = (value: GgufInput): GgufEntry => {
-    if (typeof value === "number") return typed(Number.isInteger(value) ? "int64" : "float32", value);
-    if (typeof value === "boolean") return typed("bool", value);
-    return typeof value === "string" || Array.isArray(value) ? typed("string", value) : value as GgufEntry;
-  };
-  return new Map(Object.entries(values).map(([key, value]) => [key, entry(value)]));
+  return new Map(Object.entries(values).map(([key, value]) => [key, entryOf(key, value)]));
 }
 
 /** A tensor that is plain elements, wherever it comes from. */
@@ -107,7 +102,7 @@ export async function readLlama2c<N extends string = string>(
         "llama.feed_forward_length": ffn,
         "llama.attention.head_count": heads,
         "llama.attention.head_count_kv": kvHeads,
-        "llama.attention.layer_norm_rms_epsilon": 1e-5,
+        "llama.attention.layer_norm_rms_epsilon": typed("float32", 1e-5),
       },
     };
   });

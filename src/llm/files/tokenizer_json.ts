@@ -5,12 +5,13 @@
  * @module
  */
 import { FormatError } from "../../helpers/errors.ts";
+import { preTokenizerName } from "../text/pretokenize.ts";
 import { type GgufInput, typed } from "./gguf_write.ts";
 
 /** A JSON object. */
 export type JsonObject = Readonly<Record<string, unknown>>;
 
-const GPT2 = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+const GPT2 = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)";
 
 function isObject(x: unknown): x is JsonObject {
   return typeof x === "object" && x !== null && !Array.isArray(x);
@@ -74,18 +75,19 @@ export function tokenizerValues(
   const meta = steps.find((s) => s.type === "Metaspace");
   const prefix = normal.some((s) => s.type === "Prepend") ||
     meta !== undefined && meta.prepend_scheme !== "never" && meta.add_prefix_space !== false;
+  const whole = model.ignore_merges === true, pre = spaces ? undefined : preTokenizerName(patterns, whole);
+  // cuts without a name are kept as they are; only we read those
+  const cuts = { "dinograd.patterns": spaces ? [] : patterns, "dinograd.whole": whole, "dinograd.spaces": spaces };
   if (model.byte_fallback === true) tokens.forEach((t, i) => /^<0x[0-9A-F]{2}>$/.test(t) && (kinds[i] = 6));
   const at = "tokenizer.ggml.",
     values: Record<string, GgufInput> = {
       [`${at}model`]: "gpt2",
-      [`${at}pre`]: "",
+      [`${at}pre`]: pre ?? "",
       [`${at}tokens`]: tokens,
       [`${at}token_type`]: typed("int32", kinds),
       [`${at}merges`]: model.merges.map((m) => Array.isArray(m) ? m.join(" ") : String(m)),
       [`${at}add_space_prefix`]: prefix,
-      "dinograd.patterns": spaces ? [] : patterns,
-      "dinograd.whole": model.ignore_merges === true,
-      "dinograd.spaces": spaces,
+      ...pre === undefined ? cuts : {},
     };
   const text = (x: unknown) => isObject(x) ? String(x.content) : typeof x === "string" ? x : undefined;
   const token = (name: string): number | undefined => {

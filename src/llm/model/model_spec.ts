@@ -263,8 +263,7 @@ function ropeOf(meta: Metadata, at: string, block: BlockSpec, headDim: number, c
   const scaling = kind === "yarn" || kind === "longrope" ? kind : kind === "linear" || factor !== 1 ? "linear" : "none";
   const base = meta.number(`${at}rope.freq_base`, 10000);
   return {
-    // folders of Hugging Face's have the rows of pairs in another order
-    kind: meta.text("dinograd.rope", block.rope) === "halves" ? "halves" : block.rope,
+    kind: block.rope,
     dim: meta.count(`${at}rope.dimension_count`, headDim),
     base,
     windowBase: meta.number(`${at}rope.freq_base_swa`, block.windowBase ?? base),

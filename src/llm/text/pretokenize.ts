@@ -114,6 +114,20 @@ export function preTokenizer(name: string): PreTokenizer | undefined {
   return row && { whole: false, byteLevel: true, begin: false, ...row[2], patterns: row[1].map(pattern) };
 }
 
+/** The name of the pre-tokenizer that cuts byte-level text by these patterns and no others, if there is one. */
+export function preTokenizerName(patterns: readonly string[], whole: boolean): string | undefined {
+  const key = (all: readonly string[]) =>
+    all.map((p) => p.replace(/\(\?i:([^()]*)\)/g, (_, s: string) => `(?:${anyCase(s)})`)).join("\n");
+  const row = ROWS.find(([, own, { byteLevel = true, whole: w = false } = {}]) =>
+    byteLevel && w === whole && key(own) === key(patterns)
+  );
+  return row?.[0].split(" ")[0];
+}
+/** Suffixes in either case, as {@linkcode SUFFIX} has them. */
+function anyCase(suffixes: string): string {
+  return suffixes.replace(/[a-z]/g, (c) => `[${c}${c.toUpperCase()}]`);
+}
+
 /** A pre-tokenizer of patterns that a file has. @throws {SyntaxError} for what is no pattern */
 export function customPreTokenizer(patterns: readonly string[], whole: boolean, byteLevel: boolean): PreTokenizer {
   return { patterns: patterns.map(pattern), whole, byteLevel, begin: false };
