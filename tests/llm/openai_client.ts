@@ -6,7 +6,7 @@
  * Prints "N checks"; ends with an error where something is not as the client expects it.
  */
 import assert from "node:assert/strict";
-import "../../mod.ts";
+import { ArgumentError } from "../../mod.ts";
 import { LanguageModel, renderChat, serve } from "../../src/llm/llm.ts";
 import { toolFormOf } from "../../src/llm/text/tool_calls.ts";
 
@@ -176,6 +176,35 @@ await check(async () => {
     () => renderChat([{ role: "system", content: "" }], refuses, {}),
     /Cannot render the model's chat template: no system/,
   );
+});
+await check(async () => {
+  // templates come with models, from anywhere: they end
+  const endless: readonly (readonly [string, RegExp])[] = [
+    ["{% for i in range(10 ** 9) %}x{% endfor %}", /range has 1000000000 elements, more than 1048576/],
+    [
+      "{% for i in range(9999) %}{% for k in range(9999) %}{% endfor %}{% endfor %}",
+      /it has not ended after 410000 steps/,
+    ],
+    ["{% for i in range(9999) %}".repeat(20) + "{% endfor %}".repeat(20), /it has not ended after 410000 steps/],
+    ["{% macro f(x) %}{{ f(x) }}{{ f(x) }}{% endmacro %}{{ f(1) }}", /it is nested more than 1000 deep/],
+    [`{% set x = "ab" %}${"{% set x = x ~ x %}".repeat(40)}{{ x }}`, /it makes a value of 134217728 elements/],
+    [`{% set x = [1, 2] %}${"{% set x = x + x %}".repeat(40)}{{ x | length }}`, /it has not ended after 410000 steps/],
+    ["{% for i in range(10, 0, 0) %}{% endfor %}", /range takes numbers, and a step other than 0/],
+    ["{% for %}", /Cannot render the model's chat template: ./],
+  ];
+  for (const [template, why] of endless) {
+    await assert.rejects(() => renderChat([{ role: "user", content: "hi" }], template, {}), (error: unknown) => {
+      assert.ok(error instanceof ArgumentError, String(error));
+      assert.match(error.message, why);
+      return true;
+    });
+  }
+  const many = Array.from({ length: 2000 }, () => ({ role: "user", content: "a".repeat(100) }));
+  const template = "{{ bos_token }}{% for m in messages %}<|{{ m.role }}|>{{ m.content | trim }}{% endfor %}";
+  const long = await renderChat(many, template, { bos_token: "" });
+  assert.equal(long.length, 2000 * 108, "what is long is no loop");
+  const now = await renderChat(many, "{{ strftime_now('%Y-%m-%d %H:%M %b %B %%') }} {{ range(1, 9, 3) }}", {});
+  assert.match(now, /^20\d\d-\d\d-\d\d \d\d:\d\d [A-Z][a-z]{2} [A-Z][a-z]+ % \[1, 4, 7\]$/);
 });
 await check(async () => {
   // how tools are called is seen in the template

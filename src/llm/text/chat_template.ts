@@ -36,10 +36,23 @@ export interface Tool {
 /** The package, and its name where packages have no prefix. */
 const JINJA: string = "npm:@huggingface/jinja@0.5.11", ELSEWHERE: string = "@huggingface/jinja";
 
+/** A value of a template: what is looked at of those that take memory. */
+interface JinjaValue {
+  readonly value?: unknown;
+}
 /** What is used of the package. */
 interface Jinja {
-  readonly Template: new (text: string) => { render(values: Readonly<Record<string, unknown>>): string };
+  readonly Environment: new () => { set(name: string, value: unknown): void };
+  readonly Interpreter: new (environment: unknown) => {
+    run(program: unknown): JinjaValue;
+    evaluate(statement: unknown, environment: unknown): JinjaValue;
+  };
+  readonly tokenize: (text: string, options: Readonly<Record<string, boolean>>) => unknown;
+  readonly parse: (tokens: unknown) => unknown;
 }
+
+/** What a template may take: it comes with a model, from anywhere. Real ones take some hundred steps a message. */
+const STEPS = 400_000, STEPS_OF_MESSAGE = 10_000, DEPTH = 1000, MOST_TEXT = 1 << 26, MOST_ELEMENTS = 1 << 20;
 
 let loaded: Promise<Jinja> | undefined;
 
@@ -64,8 +77,66 @@ function checkMessages(messages: readonly ChatMessage[]): void {
   });
 }
 
+const pad2 = (n: number): string => String(n).padStart(2, "0");
+
+/** The time as `strftime` writes it. */
+function timeText(date: Date, format: string): string {
+  const month = (month: "short" | "long") => date.toLocaleString("en-US", { month });
+  const parts: Readonly<Record<string, () => string>> = {
+    Y: () => String(date.getFullYear()),
+    m: () => pad2(date.getMonth() + 1),
+    d: () => pad2(date.getDate()),
+    H: () => pad2(date.getHours()),
+    M: () => pad2(date.getMinutes()),
+    S: () => pad2(date.getSeconds()),
+    b: () => month("short"),
+    B: () => month("long"),
+    "%": () => "%",
+  };
+  return format.replace(/%(.)/g, (whole, c: string) => Object.hasOwn(parts, c) ? parts[c]() : whole);
+}
+function range(from: number, to?: number, step = 1): number[] {
+  const [begin, end] = to === undefined ? [0, from] : [from, to], n = Math.ceil((end - begin) / step);
+  if (step === 0 || Number.isNaN(n)) throw new Error("range takes numbers, and a step other than 0");
+  if (n > MOST_ELEMENTS) throw new Error(`range has ${n} elements, more than ${MOST_ELEMENTS}`);
+  return Array.from({ length: Math.max(0, n) }, (_, i) => begin + i * step);
+}
+const GLOBALS: Readonly<Record<string, unknown>> = {
+  ...{ true: true, True: true, false: false, False: false, none: null, None: null, range },
+  raise_exception: (text: unknown): never => {
+    throw new Error(String(text));
+  },
+  strftime_now: (format: string): string => timeText(new Date(), format),
+};
+
+/** What a template makes of values. It ends: by itself, or by an error after `limit` steps. */
+function rendered(jinja: Jinja, template: string, values: Readonly<Record<string, unknown>>, limit: number): string {
+  const { Environment, Interpreter, tokenize, parse } = jinja, environment = new Environment();
+  let steps = 0, depth = 0;
+  class Counted extends Interpreter {
+    override evaluate(statement: unknown, environment: unknown): JinjaValue {
+      if (++steps > limit) throw new Error(`it has not ended after ${limit} steps`);
+      if (++depth > DEPTH) throw new Error(`it is nested more than ${DEPTH} deep`);
+      const result = super.evaluate(statement, environment), { value } = result;
+      depth--;
+      // loops without a body take steps, too
+      if (Array.isArray(value)) steps += value.length;
+      if (
+        typeof value === "string" && value.length > MOST_TEXT || Array.isArray(value) && value.length > MOST_ELEMENTS
+      ) {
+        throw new Error(`it makes a value of ${value.length} elements`);
+      }
+      return result;
+    }
+  }
+  for (const [name, value] of Object.entries({ ...GLOBALS, ...values })) environment.set(name, value);
+  const program = parse(tokenize(template, { lstrip_blocks: true, trim_blocks: true }));
+  return String(new Counted(environment).run(program).value);
+}
+
 /**
- * The text of a conversation. Without a template the contents stand one after the other.
+ * The text of a conversation. Without a template the contents stand one after the other. A template comes with a model,
+ * from anywhere: one that does not end, or makes too much text, is stopped.
  *
  * @throws {ArgumentError} where the template refuses the messages, or cannot be rendered
  */
@@ -76,13 +147,9 @@ export async function renderChat(
 ): Promise<string> {
   checkMessages(messages);
   if (template === undefined) return messages.map((m) => m.content).join("\n");
-  const { Template } = await loadJinja();
+  const jinja = await loadJinja(), limit = STEPS + STEPS_OF_MESSAGE * messages.length;
   try {
-    return new Template(template).render({
-      messages,
-      add_generation_prompt: true,
-      ...values,
-    });
+    return rendered(jinja, template, { messages, add_generation_prompt: true, ...values }, limit);
   } catch (error) {
     throw new ArgumentError("render the model's chat template", { reason: (error as Error).message });
   }
