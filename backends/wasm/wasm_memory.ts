@@ -26,6 +26,7 @@ export class WasmMemory implements Allocator {
   readonly memory: WebAssembly.Memory;
   /** Pages that it may grow to. */
   readonly maximum: number;
+  readonly capacity: number;
   /** Views of the whole memory; replaced when it grows. */
   u8: Uint8Array;
   i32: Int32Array;
@@ -49,6 +50,7 @@ export class WasmMemory implements Allocator {
     }
     this.memory = memory!;
     this.maximum = maximum;
+    this.capacity = maximum * PAGE - HEAP;
     this.u8 = new Uint8Array();
     this.i32 = new Int32Array();
     this.view = new DataView(new ArrayBuffer(0));

@@ -32,6 +32,8 @@ export interface Allocator {
   transfer?(dst: Block, dstOffset: number, src: Block, srcOffset: number, nbytes: number, from?: Allocator): void;
   /** Whether `transfer` takes blocks of `other`, as those of another ordinal of the backend; absent: of none. */
   peer?(other: Allocator): boolean;
+  /** The most bytes that all blocks together may have, where that is known. */
+  readonly capacity?: number;
   /** False for a block that turned out to be of no use; it is not handed out again. */
   isSound?(block: Block): boolean;
   /**

@@ -23,6 +23,7 @@ import { type ToolForm, toolFormOf } from "../text/tool_calls.ts";
 import { Tokenizer } from "../text/tokenizer.ts";
 import { Metadata, vocabularyOf } from "../text/vocabulary.ts";
 import { Constraints } from "./constraints.ts";
+import { loadedAs, withinMemory } from "./model_memory.ts";
 import {
   type Completion,
   type CompletionToken,
@@ -81,10 +82,14 @@ export class LanguageModel {
     if (options.context !== undefined) checkInteger("load a model", "context", options.context, 8);
     const device = placeOf(options), meta = new Metadata(file.metadata, name);
     this.name = meta.text("general.name", name.split(/[/\\]/).at(-1)!.replace(/\.gguf$/, ""));
-    const count = sequencesOf(options.sequences, modelSpec(file.metadata, name)); // before weights are read
-    this.decoder = new Decoder(file, name, device, options.context);
+    const spec = modelSpec(file.metadata, name), { context, cache } = options;
+    const sequences = sequencesOf(options.sequences, spec); // before weights are read
     this.tokenizer = new Tokenizer(vocabularyOf(meta), name);
-    this.batch = new SequenceBatch(this.decoder, options.cache, count);
+    const as = loadedAs(spec, { name: this.name, device, context, sequences, cache });
+    [this.decoder, this.batch] = withinMemory(file, spec, as, () => {
+      const decoder = new Decoder(file, name, device, context);
+      return [decoder, new SequenceBatch(decoder, cache, sequences)];
+    });
     this.pooling = POOLINGS[meta.number(`${this.spec.architecture}.pooling_type`, 1)] ?? "mean";
     this.constraints = new Constraints(this.tokenizer, this.decoder.vocabulary);
   }
@@ -99,6 +104,7 @@ export class LanguageModel {
    * ```
    *
    * @throws {FormatError} for a file that is damaged, or a model that is not known
+   * @throws {OutOfMemoryError} where memory does not suffice, saying what the model takes, and what would fit
    */
   static async load<N extends string = string>(
     from: Loadable,
