@@ -434,5 +434,5 @@ Deno.test("server: the official client gets what it expects, where it can be fet
   if (outcome === undefined) return;
   const { code, stdout, stderr } = outcome;
   assert.equal(code, 0, stderr);
-  assert.equal(stdout.trim(), "16 checks");
+  assert.equal(stdout.trim(), "17 checks");
 });

@@ -43,11 +43,11 @@ export class Decoder {
   private readonly windowAngles: RopeTable;
 
   /**
-   * Reads the weights of a file onto `device`.
+   * Reads the weights of a file onto `device`; before that, when all of them are there in their shapes, it calls `fits`.
    *
    * @throws {FormatError} for an architecture that is not known, a weight that is missing or of another shape
    */
-  constructor(file: Gguf, name: string, device: string, context?: number) {
+  constructor(file: Gguf, name: string, device: string, context?: number, fits?: () => void) {
     const spec = this.spec = modelSpec(file.metadata, name),
       store = this.store = new WeightStore(file.tensors, device, name);
     if (spec.layers > file.tensors.size) {
@@ -66,6 +66,7 @@ export class Decoder {
     this.layers = Array.from({ length: spec.layers }, (_, i) => decoderLayer(spec, store, i));
     const long = this.context > spec.rope.originalContext;
     const factors = store.maybe("rope_freqs.weight") ?? store.maybe(`rope_factors_${long ? "long" : "short"}.weight`);
+    fits?.();
     store.realize();
     const divisors = factors === undefined ? undefined : new Tensor(factors.memory.uop).dataSync() as Float32Array;
     const table = (window: boolean) => ropeTable(spec.rope, this.context, window, divisors, device);

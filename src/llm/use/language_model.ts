@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Checked, DeviceName } from "../../device/device.ts";
+import type { DeviceName } from "../../device/device.ts";
 import { FILES } from "../../device/files.ts";
 import { hostFiles } from "../../device/host_files.ts";
 import { ArgumentError } from "../../helpers/errors.ts";
@@ -84,11 +84,11 @@ export class LanguageModel {
     this.name = meta.text("general.name", name.split(/[/\\]/).at(-1)!.replace(/\.gguf$/, ""));
     const spec = modelSpec(file.metadata, name), { context, cache } = options;
     const sequences = sequencesOf(options.sequences, spec); // before weights are read
-    this.tokenizer = new Tokenizer(vocabularyOf(meta), name);
     const as = loadedAs(spec, { name: this.name, device, context, sequences, cache });
-    [this.decoder, this.batch] = withinMemory(file, spec, as, () => {
-      const decoder = new Decoder(file, name, device, context);
-      return [decoder, new SequenceBatch(decoder, cache, sequences)];
+    [this.decoder, this.tokenizer, this.batch] = withinMemory(file, spec, as, (fits) => {
+      const decoder = new Decoder(file, name, device, context, fits);
+      const tokenizer = new Tokenizer(vocabularyOf(meta), name);
+      return [decoder, tokenizer, new SequenceBatch(decoder, cache, sequences)];
     });
     this.pooling = POOLINGS[meta.number(`${this.spec.architecture}.pooling_type`, 1)] ?? "mean";
     this.constraints = new Constraints(this.tokenizer, this.decoder.vocabulary);
@@ -106,10 +106,7 @@ export class LanguageModel {
    * @throws {FormatError} for a file that is damaged, or a model that is not known
    * @throws {OutOfMemoryError} where memory does not suffice, saying what the model takes, and what would fit
    */
-  static async load<N extends string = string>(
-    from: Loadable,
-    options: Checked<LoadModelOptions, N> = {},
-  ): Promise<LanguageModel> {
+  static async load(from: Loadable, options: LoadModelOptions = {}): Promise<LanguageModel> {
     const file = from instanceof Tensor
       ? await readGguf(from)
       : await (isFolder(pathOf("load a model", from))

@@ -102,19 +102,28 @@ function nbytesOfWeights(file: Gguf): number {
   return sum;
 }
 
+/** What was found before anything was allocated. */
+class Shortage extends Error {
+  constructor(readonly told: OutOfMemoryError) {
+    super(told.message);
+  }
+}
+
 /**
- * What `make` gives, which allocates what a model needs.
+ * What `make` gives, which allocates what a model needs, and calls `fits` before it does.
  *
  * @throws {OutOfMemoryError} saying what the model takes and what would fit, where there is not enough memory
  */
-export function withinMemory<T>(file: Gguf, spec: ModelSpec, as: LoadedAs, make: () => T): T {
+export function withinMemory<T>(file: Gguf, spec: ModelSpec, as: LoadedAs, make: (fits: () => void) => T): T {
   const room = bytesLeft(as.device), before = getDevice(as.device).allocator.used;
-  if (room !== undefined && nbytesOfWeights(file) + nbytesOfTexts(spec, as) > room) {
-    throw shortage(file, spec, as, room);
-  }
+  const isTooMuch = room !== undefined && nbytesOfWeights(file) + nbytesOfTexts(spec, as) > room;
+  const fits = (): void => {
+    if (isTooMuch) throw new Shortage(shortage(file, spec, as, room));
+  };
   try {
-    return make();
+    return make(fits);
   } catch (error) {
+    if (error instanceof Shortage) throw error.told;
     // the engine has no name for an array that is too large
     const isFull = error instanceof OutOfMemoryError || (error as Error)?.name === "RangeError";
     if (!isFull) throw error;
