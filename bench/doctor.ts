@@ -15,24 +15,25 @@ async function main(): Promise<number> {
   console.log(`permissions: ${states.join(", ")}\n`);
   let broken = 0;
   const listing = Device.list(), opened: (string | undefined)[] = [];
-  for (const { name, reason } of listing) {
-    if (reason !== undefined) {
-      opened.push(undefined);
-      continue;
-    }
+  // what opens only when it is awaited is the default of nothing that has not: it is opened behind the others
+  const late = listing.findIndex((d) => d.name === "WEBGPU"), order = [...listing.keys()].filter((i) => i !== late);
+  let chosen = "";
+  for (const i of [...order, late]) {
+    const { name, reason } = listing[i];
+    // asking for the default opens it: after the times were taken
+    if (i === late) chosen = Device.default;
+    if (reason !== undefined) continue;
     try {
       const at = performance.now(), device = await Device.open(name);
       await device.synchronize();
-      opened.push(`available: opened and tested itself in ${(performance.now() - at).toFixed(0)} ms`);
+      opened[i] = `available: opened and tested itself in ${(performance.now() - at).toFixed(0)} ms`;
     } catch (error) {
       // a GPU may turn out to be missing only when it is asked for: then it is not available, not broken
       const now = Device.list().find((d) => d.name === name)?.reason;
       if (now === undefined) broken++;
-      opened.push(`fails: ${(error as Error).message}`);
+      opened[i] = `fails: ${(error as Error).message}`;
     }
   }
-  // asking for the default opens it: after the times were taken
-  const chosen = Device.default;
   for (const [i, { name, description, permissions, reason }] of listing.entries()) {
     console.log(`${name}${name === chosen ? " (default)" : ""}: ${description}`);
     console.log(`  needs: ${permissions.length === 0 ? "no permission" : permissions.join(" ")}`);

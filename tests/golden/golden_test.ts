@@ -35,6 +35,7 @@ for (const c of cases) {
 }
 
 if (Deno.env.get("DEV") === "SIM") registerSim();
+Device.get(); // opened before the tests
 /** Devices that open here, or the one that DEV names; the others are named with the reason. */
 const devices = await devicesOpen((name, error) => console.log(`golden: ${name} is left out: ${error.message}`));
 
