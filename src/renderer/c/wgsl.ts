@@ -28,6 +28,8 @@ interface Memory {
   readonly packed: boolean;
   /** Words that threads write parts of. */
   readonly atomic: boolean;
+  /** Bools in words of their own, as threads that write neighbors at once need them on drivers that pack bools. */
+  readonly flags: boolean;
   /** Declared in the module: functions may name it. */
   readonly isGlobal: boolean;
 }
@@ -51,12 +53,13 @@ function chooseMemories(program: LinearProgram): Map<UOp, Memory> {
     const written = stores.get(u) ?? new Set<number>();
     if (isParam && isPacked(dtype)) {
       const width = 32 / dtype.bits, atomic = [...written].some((n) => n % width !== 0);
-      out.set(u, { dtype, width, packed: true, atomic, isGlobal });
+      out.set(u, { dtype, width, packed: true, atomic, flags: false, isGlobal });
       continue;
     }
     const widest = Math.max(1, ...written, ...loads.get(u) ?? []);
-    const alike = [...written].every((n) => n === widest) && (widest === 2 || widest === 4) && !isWide(dtype);
-    out.set(u, { dtype, width: alike ? widest : 1, packed: false, atomic: false, isGlobal });
+    const flags = dtype.isBool && isGlobal;
+    const alike = !flags && [...written].every((n) => n === widest) && (widest === 2 || widest === 4) && !isWide(dtype);
+    out.set(u, { dtype, width: alike ? widest : 1, packed: false, atomic: false, flags, isGlobal });
   }
   return out;
 }
@@ -73,7 +76,7 @@ function memoryOf(w: CWriter, base: UOp): Memory {
 function arrayType(w: CWriter, m: Memory, size?: number): string {
   const count = size === undefined ? "" : `, ${Math.ceil(size / m.width)}`;
   if (m.packed) return `array<${m.atomic ? "atomic<u32>" : "u32"}${count}>`;
-  return `array<${type(w, m.dtype.vec(m.width))}${count}>`;
+  return `array<${m.flags ? "u32" : type(w, m.dtype.vec(m.width))}${count}>`;
 }
 
 /** `at` in entries of `width` elements. */
@@ -110,6 +113,7 @@ function unpackBody(w: CWriter, m: Memory, name: string, n: number): string {
 function directLoad(w: CWriter, m: Memory, n: number, name: string, at: string): string {
   const lane = (l: number): string => {
     const i = l === 0 ? at : `(${at}) + ${l}`;
+    if (m.flags) return `(${name}[${i}] != 0u)`;
     return m.width === 1 ? `${name}[${i}]` : `${name}[${entry(i, m.width)}][(${i}) & ${m.width - 1}]`;
   };
   if (n === m.width && n > 1) return `${name}[${entry(at, n)}]`;
@@ -164,9 +168,12 @@ function packedStore(w: CWriter, m: Memory, d: DType, text: string, name: string
 function store(w: CWriter, value: UOp, text: string, { base, name, at }: CAddress): string {
   const m = memoryOf(w, base), d = value.dtype, n = d.count;
   if (m.packed) return packedStore(w, m, d, text, name, at);
-  if (n === m.width) return `${name}[${entry(at, n)}] = ${unwrap(text)};`;
+  const word = (x: string): string => m.flags ? `u32(${x})` : x;
+  if (n === m.width) return `${name}[${entry(at, n)}] = ${word(unwrap(text))};`;
   return `{ let x = ${unwrap(text)}; ${
-    Array.from({ length: n }, (_, l) => `${name}[${l === 0 ? at : `(${at}) + ${l}`}] = x.${LANES[l]};`).join(" ")
+    Array.from({ length: n }, (_, l) => `${name}[${l === 0 ? at : `(${at}) + ${l}`}] = ${word(`x.${LANES[l]}`)};`).join(
+      " ",
+    )
   } }`;
 }
 

@@ -20,6 +20,9 @@ import {
   uop,
   variable,
 } from "../../../src/uop/core/uop.ts";
+import { Tensor } from "../../../mod.ts";
+import { optimized } from "../../fixtures/optimized.ts";
+import { openObserving, WRITERS } from "../../support/snapshot_writers.ts";
 import { addKernel } from "../../fixtures/kernels.ts";
 
 const renderer = new CStyleRenderer(WGSL_LANGUAGE, SCALAR_CAPS);
@@ -142,6 +145,22 @@ Deno.test("wgsl: a NaN of the lesser or larger of two is told by its bits", () =
   assertEquals(text(x.lt(zero).where(x, zero)).includes("is_nan"), false);
   assertEquals(text(x.lt(zero).where(constant(1, float32), x)).includes("is_nan"), false);
 });
+
+Deno.test(
+  "wgsl: bools that threads share are words of their own: neighbors are written at once",
+  optimized(() => {
+    const device = openObserving("WEBGPU"), at = Tensor.empty([7, 3], { device: device.name, dtype: "int32" });
+    const [into, from] = [[5, 3], [7, 3]].map((shape) => Tensor.empty(shape, { device: device.name }));
+    const product = into.scatterReduce(0, at, from, "prod", false);
+    Tensor.realize([product, ...product.mul(product).sum().gradient([into, from])]);
+    const text = device.kernels.map(({ program }) => WRITERS.WEBGPU.text(program)).join("\n");
+    assertMatch(
+      text,
+      /var<workgroup> (\w+): array<u32, \d+>;[^]*\n +\1\[\w+\] = u32\([^]*let \w+: bool = \1\[\w+\] != 0u;/,
+    );
+    assertEquals(/var<workgroup> \w+: array<bool/.test(text), false);
+  }),
+);
 
 Deno.test("wgsl: what it has no words for", () => {
   const i = range(4, 0, AxisKind.LOOP);
