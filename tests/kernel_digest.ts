@@ -13,6 +13,7 @@
  *
  * @module
  */
+import { context } from "../mod.ts";
 import { parseArgs } from "@std/cli/parse-args";
 import { toProgram } from "../src/codegen/to_program.ts";
 import { listen } from "../src/helpers/spans.ts";
@@ -70,11 +71,13 @@ export async function keptKernels(): Promise<KeptKernel[]> {
   return FAMILY_NAMES.flatMap((family) => kernelsOfGraph(data[family]).map((ast, number) => ({ family, number, ast })));
 }
 
-/** What a writer makes of an AST now. */
+/** What a writer makes of an AST now, whatever NOOPT says. */
 export function writtenKernel(writer: string, ast: UOp): WrittenKernel {
   const { renderer, image } = WRITERS[writer];
   try {
-    const linear = toProgram(ast, renderer), code = image(linear), { name, opts = "" } = linear;
+    const linear = context({ NOOPT: 0 }, () => toProgram(ast, renderer)),
+      code = image(linear),
+      { name, opts = "" } = linear;
     return { name, opts, hash: hashOf(`${opts}\n${typeof code === "string" ? code : hashOf(code, 43)}`, CHARACTERS) };
   } catch (error) {
     const text = `${(error as Error).name}: ${(error as Error).message}`;

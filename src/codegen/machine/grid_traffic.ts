@@ -56,7 +56,7 @@ function keyOf(key: number, n: number): number {
 /** The value of an index where `range` has a value and others 0; NaN where it is loaded. Each node is looked at once. */
 function valueAt(index: UOp, range: UOp, value: number): number {
   const values = new Map<UOp, number>();
-  for (const u of toposort(index)) values.set(u, valueOf(u, values, u === range ? value : 0));
+  for (const u of toposort(index, (v) => v.op !== Ops.LOAD)) values.set(u, valueOf(u, values, u === range ? value : 0));
   return values.get(index)!;
 }
 

@@ -27,6 +27,7 @@ import {
 } from "../../../src/uop/core/uop.ts";
 import { addThreadVector, KERNEL_FIXTURES } from "../../fixtures/kernels.ts";
 import { bufferOf, cacheFolder, compileOne, floats, ignore, openAt, test } from "./clang_harness.ts";
+import { optimized } from "../../fixtures/optimized.ts";
 
 const device = ignore ? makeJsDevice() : openAt(cacheFolder);
 const js = makeJsDevice();
@@ -435,49 +436,55 @@ test("a maximum where a comparison holds is not taken to be what it is there", (
   }
 });
 
-test("results that the caches would not keep go past them, line by line where lines begin, and are there", () => {
-  const { caps, ...renderer } = device.renderer;
-  const wide = {
-    ...renderer,
-    render: (p: LinearProgram) => device.renderer.render(p),
-    caps: { ...caps, vectorBytes: 64, vectorLanes: (d: DType) => 64 / Math.max(4, d.bits >> 3), streamedBytes: 1 },
-  };
-  for (const [rows, columns, isTurned] of [[3, 64, false], [5, 49, false], [40, 49, true], [64, 64, true]] as const) {
-    const n = rows * columns, x = Float32Array.from({ length: n }, (_, i) => i % 97 - 40);
-    const r = range(rows, 0, AxisKind.LOOP), c = range(columns, 1, AxisKind.LOOP), inner = r.mul(columns).add(c);
-    const at = isTurned ? c.mul(rows).add(r) : inner,
-      value = load(index(param(1, f32, n), inner)).add(constant(1, f32));
-    const program = toProgram(sink([store(index(param(0, f32, n), at), value)]), wide);
-    assert(program.streams);
-    const compiled = compileOne(device, program);
-    assertStringIncludes(compiled.source, "STREAM(");
-    assertStringIncludes(compiled.source, "FENCE();");
-    const buffers = [bufferOf(device, f32, new Float32Array(n)), bufferOf(device, f32, x)];
-    device.run([{ program: compiled, buffers, vars: [] }]);
-    const want = Array.from({ length: n }, (_, i) => x[isTurned ? i % rows * columns + Math.floor(i / rows) : i] + 1);
-    assertEquals(floats(buffers[0]), want);
-  }
-  // what is read too is in the caches
-  const i = range(256, 0, AxisKind.LOOP), own = index(param(0, f32, 256), i);
-  const inPlace = toProgram(sink([store(own, load(own).add(constant(1, f32)))]), wide);
-  assert(!compileOne(device, inPlace).source.includes("STREAM("));
-  const small = toProgram(sink([store(own, load(index(param(1, f32, 256), i)))]), device.renderer);
-  assert(!compileOne(device, small).source.includes("STREAM("));
-});
+test(
+  "results that the caches would not keep go past them, line by line where lines begin, and are there",
+  optimized(() => {
+    const { caps, ...renderer } = device.renderer;
+    const wide = {
+      ...renderer,
+      render: (p: LinearProgram) => device.renderer.render(p),
+      caps: { ...caps, vectorBytes: 64, vectorLanes: (d: DType) => 64 / Math.max(4, d.bits >> 3), streamedBytes: 1 },
+    };
+    for (const [rows, columns, isTurned] of [[3, 64, false], [5, 49, false], [40, 49, true], [64, 64, true]] as const) {
+      const n = rows * columns, x = Float32Array.from({ length: n }, (_, i) => i % 97 - 40);
+      const r = range(rows, 0, AxisKind.LOOP), c = range(columns, 1, AxisKind.LOOP), inner = r.mul(columns).add(c);
+      const at = isTurned ? c.mul(rows).add(r) : inner,
+        value = load(index(param(1, f32, n), inner)).add(constant(1, f32));
+      const program = toProgram(sink([store(index(param(0, f32, n), at), value)]), wide);
+      assert(program.streams);
+      const compiled = compileOne(device, program);
+      assertStringIncludes(compiled.source, "STREAM(");
+      assertStringIncludes(compiled.source, "FENCE();");
+      const buffers = [bufferOf(device, f32, new Float32Array(n)), bufferOf(device, f32, x)];
+      device.run([{ program: compiled, buffers, vars: [] }]);
+      const want = Array.from({ length: n }, (_, i) => x[isTurned ? i % rows * columns + Math.floor(i / rows) : i] + 1);
+      assertEquals(floats(buffers[0]), want);
+    }
+    // what is read too is in the caches
+    const i = range(256, 0, AxisKind.LOOP), own = index(param(0, f32, 256), i);
+    const inPlace = toProgram(sink([store(own, load(own).add(constant(1, f32)))]), wide);
+    assert(!compileOne(device, inPlace).source.includes("STREAM("));
+    const small = toProgram(sink([store(own, load(index(param(1, f32, 256), i)))]), device.renderer);
+    assert(!compileOne(device, small).source.includes("STREAM("));
+  }),
+);
 
-test("what is asked for ahead of a product reads past the end of nothing", () => {
-  const rows = 37, n = 1024, x = Float32Array.from({ length: rows * n }, (_, i) => i % 13 - 6);
-  const r = range(rows, 0, AxisKind.LOOP), k = range(n, 1, AxisKind.REDUCE);
-  const product = load(index(param(1, f32, rows * n), r.mul(n).add(k))).mul(load(index(param(2, f32, n), k)));
-  const ast = sink([store(index(param(0, f32, rows), r), reduce(opCarrier(Ops.ADD, f32), [product], [k]))]);
-  const compiled = compileOne(device, toProgram(ast, device.renderer));
-  if (device.renderer.caps.vectorBytes > 0) assertStringIncludes(compiled.source, "AHEAD(");
-  const v = Float32Array.from({ length: n }, (_, i) => i % 5);
-  const buffers = [new Float32Array(rows), x, v].map((a) => bufferOf(device, f32, a));
-  device.run([{ program: compiled, buffers, vars: [] }]);
-  const want = Array.from({ length: rows }, (_, i) => v.reduce((s, y, k) => s + y * x[i * n + k], 0));
-  assertEquals(floats(buffers[0]), want);
-});
+test(
+  "what is asked for ahead of a product reads past the end of nothing",
+  optimized(() => {
+    const rows = 37, n = 1024, x = Float32Array.from({ length: rows * n }, (_, i) => i % 13 - 6);
+    const r = range(rows, 0, AxisKind.LOOP), k = range(n, 1, AxisKind.REDUCE);
+    const product = load(index(param(1, f32, rows * n), r.mul(n).add(k))).mul(load(index(param(2, f32, n), k)));
+    const ast = sink([store(index(param(0, f32, rows), r), reduce(opCarrier(Ops.ADD, f32), [product], [k]))]);
+    const compiled = compileOne(device, toProgram(ast, device.renderer));
+    if (device.renderer.caps.vectorBytes > 0) assertStringIncludes(compiled.source, "AHEAD(");
+    const v = Float32Array.from({ length: n }, (_, i) => i % 5);
+    const buffers = [new Float32Array(rows), x, v].map((a) => bufferOf(device, f32, a));
+    device.run([{ program: compiled, buffers, vars: [] }]);
+    const want = Array.from({ length: rows }, (_, i) => v.reduce((s, y, k) => s + y * x[i * n + k], 0));
+    assertEquals(floats(buffers[0]), want);
+  }),
+);
 
 Deno.test({
   name: "clang: the register tile stays in registers",

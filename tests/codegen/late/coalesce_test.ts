@@ -3,6 +3,7 @@ import { assertEquals } from "@std/assert";
 import { Device, Tensor } from "../../../mod.ts";
 import { registerSim } from "../../fixtures/sim.ts";
 import { openObserving, WRITERS } from "../../support/snapshot_writers.ts";
+import { optimized } from "../../fixtures/optimized.ts";
 
 Device.get(); // opened before the tests
 
@@ -19,12 +20,15 @@ function widthsOf(side: number, channels: number, out: number): number[] {
   return [...new Set(widths)].sort();
 }
 
-Deno.test("coalesce: stores to images are as wide as their sizes allow, also where tiles cut through them", () => {
-  // 784 = 98 * 8 and 196 = 49 * 4 places an image, in tiles of 256
-  assertEquals(widthsOf(28, 128, 512), [8]);
-  assertEquals(widthsOf(14, 256, 1024), [4]);
-  assertEquals(widthsOf(20, 128, 512), [8]);
-});
+Deno.test(
+  "coalesce: stores to images are as wide as their sizes allow, also where tiles cut through them",
+  optimized(() => {
+    // 784 = 98 * 8 and 196 = 49 * 4 places an image, in tiles of 256
+    assertEquals(widthsOf(28, 128, 512), [8]);
+    assertEquals(widthsOf(14, 256, 1024), [4]);
+    assertEquals(widthsOf(20, 128, 512), [8]);
+  }),
+);
 
 Deno.test("coalesce: where a position was read from memory, what wrote it is done once", async () => {
   registerSim();

@@ -8,6 +8,7 @@ import { toposort } from "../../../src/uop/core/uop.ts";
 import { runPasses } from "../../../src/uop/rewrite/rewrite.ts";
 import { devicesHere } from "../../fixtures/devices.ts";
 import { Random } from "../../support/random.ts";
+import { optimized } from "../../fixtures/optimized.ts";
 
 type Kind = "int8" | "uint8";
 const LOWEST: Readonly<Record<Kind, number>> = { int8: -128, uint8: 0 };
@@ -75,55 +76,61 @@ for (const device of (await devicesHere()).filter(hasDots)) {
     }
   });
 
-  Deno.test(`dot sums ${device}: nibbles, bits and scales of blocks are those of floats`, async () => {
-    const random = new Random(9), n = 32, blocks = 3, k = 32 * blocks;
-    const raw = Uint8Array.from({ length: n * k / 2 }, () => random.below(256));
-    const high = Uint8Array.from({ length: n * k / 4 }, () => random.below(256));
-    const x = Int8Array.from({ length: k }, () => random.below(255) - 127);
-    const floats = (count: number) => Float32Array.from({ length: count }, () => random.below(64) / 8 - 4);
-    const scale = floats(n * blocks), xs = floats(blocks);
-    const words = (data: Uint8Array, each: number): Tensor => {
-      const t = new Tensor(data, { device }).reshape([n / 16, 16, blocks, each / 4, 4]).permute([0, 2, 3, 1, 4]);
-      return t.contiguous().realize().permute([0, 3, 1, 2, 4]).reshape([n, blocks, each]).cast("int32");
-    };
-    const fields = (t: Tensor, count: number, width: number): Tensor =>
-      Tensor.stack(Array.from({ length: count }, (_, i) => t.rshift(i * width).bitwiseAnd(2 ** width - 1)), 2)
-        .reshape([n, blocks, 32]);
-    const q = fields(words(raw, 16), 2, 4).bitwiseOr(fields(words(high, 8), 4, 2).lshift(4)).sub(32);
-    const s = new Tensor(scale, { device }).reshape([n, blocks, 1]).realize();
-    const a = new Tensor(x, { device }).reshape([1, blocks, 32]).realize();
-    const b = new Tensor(xs, { device }).reshape([1, blocks, 1]).realize();
-    const y = a.cast("float32").mul(b).mul(q.cast("float32").mul(s)).sum([-1, -2]);
-    assert(dotsIn(y, device) > 0, "no bytes are multiplied four at a time");
-    const got = await y.data();
-    for (let i = 0; i < n; i++) {
-      let want = 0, size = 0;
-      for (let g = 0; g < blocks; g++) {
-        for (let l = 0; l < 32; l++) {
-          const low = raw[(i * blocks + g) * 16 + l % 16] >> (l < 16 ? 0 : 4) & 15;
-          const top = high[(i * blocks + g) * 8 + l % 8] >> (2 * Math.floor(l / 8)) & 3;
-          const term = xs[g] * x[g * 32 + l] * scale[i * blocks + g] * ((low | top << 4) - 32);
-          want += term;
-          size += Math.abs(term);
+  Deno.test(
+    `dot sums ${device}: nibbles, bits and scales of blocks are those of floats`,
+    optimized(async () => {
+      const random = new Random(9), n = 32, blocks = 3, k = 32 * blocks;
+      const raw = Uint8Array.from({ length: n * k / 2 }, () => random.below(256));
+      const high = Uint8Array.from({ length: n * k / 4 }, () => random.below(256));
+      const x = Int8Array.from({ length: k }, () => random.below(255) - 127);
+      const floats = (count: number) => Float32Array.from({ length: count }, () => random.below(64) / 8 - 4);
+      const scale = floats(n * blocks), xs = floats(blocks);
+      const words = (data: Uint8Array, each: number): Tensor => {
+        const t = new Tensor(data, { device }).reshape([n / 16, 16, blocks, each / 4, 4]).permute([0, 2, 3, 1, 4]);
+        return t.contiguous().realize().permute([0, 3, 1, 2, 4]).reshape([n, blocks, each]).cast("int32");
+      };
+      const fields = (t: Tensor, count: number, width: number): Tensor =>
+        Tensor.stack(Array.from({ length: count }, (_, i) => t.rshift(i * width).bitwiseAnd(2 ** width - 1)), 2)
+          .reshape([n, blocks, 32]);
+      const q = fields(words(raw, 16), 2, 4).bitwiseOr(fields(words(high, 8), 4, 2).lshift(4)).sub(32);
+      const s = new Tensor(scale, { device }).reshape([n, blocks, 1]).realize();
+      const a = new Tensor(x, { device }).reshape([1, blocks, 32]).realize();
+      const b = new Tensor(xs, { device }).reshape([1, blocks, 1]).realize();
+      const y = a.cast("float32").mul(b).mul(q.cast("float32").mul(s)).sum([-1, -2]);
+      assert(dotsIn(y, device) > 0, "no bytes are multiplied four at a time");
+      const got = await y.data();
+      for (let i = 0; i < n; i++) {
+        let want = 0, size = 0;
+        for (let g = 0; g < blocks; g++) {
+          for (let l = 0; l < 32; l++) {
+            const low = raw[(i * blocks + g) * 16 + l % 16] >> (l < 16 ? 0 : 4) & 15;
+            const top = high[(i * blocks + g) * 8 + l % 8] >> (2 * Math.floor(l / 8)) & 3;
+            const term = xs[g] * x[g * 32 + l] * scale[i * blocks + g] * ((low | top << 4) - 32);
+            want += term;
+            size += Math.abs(term);
+          }
         }
+        assert(Math.abs(Number(got[i]) - want) <= 1e-6 * size, `row ${i}: ${got[i]}, not ${want}`);
       }
-      assert(Math.abs(Number(got[i]) - want) <= 1e-6 * size, `row ${i}: ${got[i]}, not ${want}`);
-    }
-  });
+    }),
+  );
 }
 
 for (const device of (await devicesHere()).filter(hasDots)) {
-  Deno.test(`dot sums ${device}: signs that are flipped take no sum of the other operand`, () => {
-    const random = new Random(3), n = 32, k = 64;
-    const of = (m: number) => bytesOf("int8", m * k, random);
-    const x = put(of(1), [1, k], "int8", device), w = put(of(n), [n, k], "int8", device, LIES[2]);
-    const product = (a: Tensor, b: Tensor) => a.matmul(b.transpose(0, 1));
-    const wide = [x, w].map((t) => t.cast("int32"));
-    assertEquals(dotsIn(product(wide[0], wide[1].add(128)), device), 1);
-    assertEquals(dotsIn(product(wide[0].add(128), wide[1]), device), 1);
-    // of two signed operands, one sum is of what has one row
-    assertEquals(dotsIn(product(wide[0], wide[1]), device), 2);
-  });
+  Deno.test(
+    `dot sums ${device}: signs that are flipped take no sum of the other operand`,
+    optimized(() => {
+      const random = new Random(3), n = 32, k = 64;
+      const of = (m: number) => bytesOf("int8", m * k, random);
+      const x = put(of(1), [1, k], "int8", device), w = put(of(n), [n, k], "int8", device, LIES[2]);
+      const product = (a: Tensor, b: Tensor) => a.matmul(b.transpose(0, 1));
+      const wide = [x, w].map((t) => t.cast("int32"));
+      assertEquals(dotsIn(product(wide[0], wide[1].add(128)), device), 1);
+      assertEquals(dotsIn(product(wide[0].add(128), wide[1]), device), 1);
+      // of two signed operands, one sum is of what has one row
+      assertEquals(dotsIn(product(wide[0], wide[1]), device), 2);
+    }),
+  );
 }
 
 Deno.test("dot sums: DOT is of unsigned bytes and signed ones, and wraps", () => {

@@ -11,6 +11,7 @@ import { Ops } from "../../../src/uop/core/ops.ts";
 import { index, load, param, range, sink, store, type UOp } from "../../../src/uop/core/uop.ts";
 import { baseOf } from "../../../src/uop/rewrite/walk.ts";
 import { addKernel, matmulKernel } from "../../fixtures/kernels.ts";
+import { optimized } from "../../fixtures/optimized.ts";
 
 const caps = { ...vectorCaps(64, false), registers: 32, threads: 2, l1: 32768, l2: 1 << 20, hasMulAcc: true };
 const renderer = new CStyleRenderer(C_LANGUAGE, caps), f32 = dtypes.float32;
@@ -47,28 +48,34 @@ for (
     ["what is not added up", addKernel(1 << 20).ast, []],
   ] as const
 ) {
-  Deno.test(`read ahead: ${name}`, () => {
-    const program = toProgram(ast, renderer), source = renderer.render(program) as string;
-    const slots = [...readsInOrder(program)].map((u) => argOf(baseOf(u.src[0]), Ops.PARAM).slot);
-    assertEquals([...new Set(slots)], [...want]);
-    const written = [...source.matchAll(/AHEAD\(\w+, &b(\d+)\[/g)].map((m) => Number(m[1]));
-    assertEquals([...new Set(written)], [...want]);
-  });
+  Deno.test(
+    `read ahead: ${name}`,
+    optimized(() => {
+      const program = toProgram(ast, renderer), source = renderer.render(program) as string;
+      const slots = [...readsInOrder(program)].map((u) => argOf(baseOf(u.src[0]), Ops.PARAM).slot);
+      assertEquals([...new Set(slots)], [...want]);
+      const written = [...source.matchAll(/AHEAD\(\w+, &b(\d+)\[/g)].map((m) => Number(m[1]));
+      assertEquals([...new Set(written)], [...want]);
+    }),
+  );
 }
 
-Deno.test("read ahead: a line is asked for once, and not by a loop that reads a row again", () => {
-  const rows = 512, n = 8192, narrow = new CStyleRenderer(C_LANGUAGE, { ...caps, ...vectorCaps(32, false) });
-  const i = range(rows, 0, AxisKind.LOOP), add = opCarrier(Ops.ADD, f32);
-  const [first, second] = [1, 2].map((id) => range(n, id, AxisKind.REDUCE));
-  const at = (k: UOp): UOp => load(index(param(1, f32, rows * n), i.mul(n).add(k)));
-  const sum = reduce(add, [at(first)], [first]), off = at(second).sub(sum);
-  const program = toProgram(
-    sink([store(index(param(0, f32, rows), i), reduce(add, [off.mul(off)], [second]))]),
-    narrow,
-  );
-  const source = narrow.render(program) as string, reads = source.matchAll(/(AHEAD|_u \*\)|_u \*)[^&]*&b1\[(\w+)/g);
-  const asked = new Map<string, boolean[]>(); // by the loop's address
-  for (const [, how, address] of reads) asked.set(address, [...asked.get(address) ?? [], how === "AHEAD"]);
-  const line = [true, false]; // two vectors of 32 bytes
-  assertEquals([...asked.values()], [[...line, ...line, ...line, ...line], Array(8).fill(false)]);
-});
+Deno.test(
+  "read ahead: a line is asked for once, and not by a loop that reads a row again",
+  optimized(() => {
+    const rows = 512, n = 8192, narrow = new CStyleRenderer(C_LANGUAGE, { ...caps, ...vectorCaps(32, false) });
+    const i = range(rows, 0, AxisKind.LOOP), add = opCarrier(Ops.ADD, f32);
+    const [first, second] = [1, 2].map((id) => range(n, id, AxisKind.REDUCE));
+    const at = (k: UOp): UOp => load(index(param(1, f32, rows * n), i.mul(n).add(k)));
+    const sum = reduce(add, [at(first)], [first]), off = at(second).sub(sum);
+    const program = toProgram(
+      sink([store(index(param(0, f32, rows), i), reduce(add, [off.mul(off)], [second]))]),
+      narrow,
+    );
+    const source = narrow.render(program) as string, reads = source.matchAll(/(AHEAD|_u \*\)|_u \*)[^&]*&b1\[(\w+)/g);
+    const asked = new Map<string, boolean[]>(); // by the loop's address
+    for (const [, how, address] of reads) asked.set(address, [...asked.get(address) ?? [], how === "AHEAD"]);
+    const line = [true, false]; // two vectors of 32 bytes
+    assertEquals([...asked.values()], [[...line, ...line, ...line, ...line], Array(8).fill(false)]);
+  }),
+);
