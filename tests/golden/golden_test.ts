@@ -35,7 +35,7 @@ for (const c of cases) {
 }
 
 if (Deno.env.get("DEV") === "SIM") registerSim();
-Device.get(); // opened before the tests
+await Device.open(Device.default); // before the tests
 /** Devices that open here, or the one that DEV names; the others are named with the reason. */
 const devices = await devicesOpen((name, error) => console.log(`golden: ${name} is left out: ${error.message}`));
 
