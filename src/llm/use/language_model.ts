@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { DeviceName } from "../../device/device.ts";
+import type { Checked, DeviceName } from "../../device/device.ts";
 import { FILES } from "../../device/files.ts";
 import { hostFiles } from "../../device/host_files.ts";
 import { ArgumentError } from "../../helpers/errors.ts";
@@ -106,7 +106,10 @@ export class LanguageModel {
    * @throws {FormatError} for a file that is damaged, or a model that is not known
    * @throws {OutOfMemoryError} where memory does not suffice, saying what the model takes, and what would fit
    */
-  static async load(from: Loadable, options: LoadModelOptions = {}): Promise<LanguageModel> {
+  static async load<N extends string = string>(
+    from: Loadable,
+    options: Checked<LoadModelOptions, N> = {},
+  ): Promise<LanguageModel> {
     const file = from instanceof Tensor
       ? await readGguf(from)
       : await (isFolder(pathOf("load a model", from))

@@ -32,8 +32,8 @@ Deno.test(
 
 Deno.test("coalesce: where a position was read from memory, what wrote it is done once", async () => {
   registerSim();
-  const x = Tensor.arange(4000, undefined, undefined, { dtype: "float32", device: "SIM" }).reshape([2, 2000]);
-  const index = Tensor.arange(3000, undefined, undefined, { device: "SIM" }).mul(7).mod(2000);
+  const x = Tensor.arange(4000, undefined, undefined, { dtype: "float32", device: "SIM" as string }).reshape([2, 2000]);
+  const index = Tensor.arange(3000, undefined, undefined, { device: "SIM" as string }).mul(7).mod(2000);
   const [slope] = x.at(":", index).mul(2).sum().gradient([x]);
   const times = Array.from({ length: 2000 }, () => 0);
   for (let i = 0; i < 3000; i++) times[7 * i % 2000] += 2;
