@@ -224,13 +224,15 @@ async function main(args: readonly string[]): Promise<number> {
     jobs.push({ about: "models, ranks and explanations", args: [...untimed, ...MODELS] });
     // WEBGPU with 8 storage buffers and bindings of 128 MiB, what every adapter has; with what this one has, some cases
     jobs.push({ about: "golden cases", args: [...flags, GOLDEN], env: { WEBGPU_LIMITS: "default" } });
-    // what codegen makes for cards is right, also where there is none
-    jobs.push({
-      about: "golden cases on a simulated grid",
-      args: [...flags, "--filter=/golden SIM/", GOLDEN],
-      env: { DEV: "SIM" },
-      only: /^golden SIM/,
-    });
+    // what codegen makes for cards is right, also where there is none: a card's limits, and WebGPU's on one
+    for (const [grid, every] of [["cuda", "1"], ["webgpu", "4"]]) {
+      jobs.push({
+        about: `golden cases on a simulated grid, ${grid}`,
+        args: [...flags, "--filter=/golden SIM/", GOLDEN],
+        env: { DEV: "SIM", SIM: grid, GOLDEN_EVERY: every },
+        only: /^golden SIM/,
+      });
+    }
     if (adapter !== undefined) {
       jobs.push({
         about: "golden cases with all that the adapter has",

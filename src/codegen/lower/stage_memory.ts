@@ -81,12 +81,14 @@ export class StageMemory {
   }
 
   /**
-   * Fills the STAGEs of all phases, one after the other: threads wait for the one before. Where a phase takes the memory of
+   * Fills the STAGEs of all phases, one after the other in the order for which their memory was planned, not that in which they
+   * stand in a sum that algebra has sorted anew: threads wait for the one before. Where a phase takes the memory of
    * one that it reads, they also wait between what all of them read and what any of them writes.
    */
   private fillPhases(): void {
-    const phases = this.copies.nodes.filter(isPhase), sizes = new Map<number, number>(), homes = new Map<number, UOp>();
-    const homeOf = (u: UOp): number => argOf(u, Ops.STAGE).id;
+    const sizes = new Map<number, number>(), homes = new Map<number, UOp>();
+    const homeOf = (u: UOp): number => argOf(u, Ops.STAGE).width;
+    const phases = this.copies.nodes.filter(isPhase).sort((a, b) => argOf(a, Ops.STAGE).id - argOf(b, Ops.STAGE).id);
     for (const u of phases) sizes.set(homeOf(u), Math.max(sizes.get(homeOf(u)) ?? 0, vmax(u.src[0].src[1]) + 1));
     let before: UOp | undefined;
     for (const u of phases) {
@@ -94,21 +96,24 @@ export class StageMemory {
       let memory = homes.get(home);
       if (memory === undefined) homes.set(home, memory = this.local(u, sizes.get(home)!));
       const isOwn = toposort(u.src[0], (x) => x.op !== Ops.STAGE).some((x) => isPhase(x) && homeOf(x) === home);
-      const stores = this.fillPhase(u, before === undefined || isOwn ? memory : after(memory, before), isOwn);
+      const stores = this.fillPhase(u, memory, before, isOwn);
       const filled = after(memory, ...stores, ...u.src.slice(1).filter((r) => this.isLoop(r)));
       before = uop(Ops.BARRIER, dtypes.void, [filled]);
       this.memory.set(u, 0, after(memory, before));
     }
   }
 
-  /** The STOREs that fill the STAGE of a phase: with `waits`, when all threads have computed their values. */
-  private fillPhase(u: UOp, memory: UOp, waits: boolean): UOp[] {
+  /** The STOREs that fill the STAGE of a phase after `before`: with `waits`, when all threads have computed their values. */
+  private fillPhase(u: UOp, memory: UOp, before: UOp | undefined, waits: boolean): UOp[] {
     const { copies } = this, [value, at, isBusy] = u.src[0].src;
     const fill = uop(Ops.STORE, dtypes.void, [index(memory, at, isBusy), value]);
     copies.register(fill);
     const expanded = u.src.slice(1).filter((r) => copies.isExpanded(r)).map((r) => copies.sets.position(r));
     const made = this.context.storeCopies(fill, expanded), guarded = new Map<UOp, UOp[]>();
-    const base = waits ? after(memory, uop(Ops.BARRIER, dtypes.void, made.map((s) => s.src[1]))) : memory;
+    // values that are held may be computed before: other phases may still read what lies there
+    const held = waits ? [uop(Ops.BARRIER, dtypes.void, made.map((s) => s.src[1]))] : [];
+    const earlier = before === undefined ? held : [before, ...held];
+    const base = earlier.length === 0 ? memory : after(memory, ...earlier);
     const stores = made.map((s) => {
       const [, place, gate] = s.src[0].src, plain = s.withSrc([index(base, place), s.src[1]]);
       if (gate !== undefined) guarded.set(gate, [...guarded.get(gate) ?? [], plain]);
