@@ -12,7 +12,7 @@ import type { ParamArg } from "../uop/core/args.ts";
 import { TextArg } from "../uop/core/custom_arg.ts";
 import { Ops } from "../uop/core/ops.ts";
 import { specKernel, specLinear, verify } from "../uop/core/spec.ts";
-import { constant, type UOp, uop } from "../uop/core/uop.ts";
+import { constant, renewedGraph, type UOp, uop } from "../uop/core/uop.ts";
 import { runPass } from "../uop/rewrite/record.ts";
 import { runPasses } from "../uop/rewrite/rewrite.ts";
 import { joinPrograms, phaseKernels } from "./late/join_phases.ts";
@@ -92,7 +92,8 @@ function textProgram(ast: UOp, arg: TextArg, { name }: Renderer): LinearProgram 
  */
 export function toProgram(ast: UOp, renderer: Renderer): LinearProgram {
   const { name: device, caps } = renderer;
-  const program = ast.arg instanceof TextArg ? textProgram(ast, ast.arg, renderer) : programOfKernel(ast, renderer);
+  const isText = ast.arg instanceof TextArg;
+  const program = isText ? textProgram(ast, ast.arg, renderer) : programOfKernel(renewedGraph(ast), renderer);
   const reason = excessOf(program, caps);
   if (reason !== undefined) throw new DeviceError(`compile kernel ${program.name}`, { device, reason });
   return program;

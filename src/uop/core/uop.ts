@@ -307,6 +307,19 @@ export function renewed(u: UOp): UOp {
   return made;
 }
 
+/**
+ * `root` and all below it as nodes of the present generation: what is built of them meets what they hold. For graphs that are
+ * kept while generations pass, as kernels are that are compiled later, or for another device too; they hold no BUFFERs.
+ */
+export function renewedGraph(root: UOp): UOp {
+  const nodes = toposort(root), made = new Map<UOp, UOp>();
+  for (const u of nodes) {
+    const src = u.src.map((s) => made.get(s)!);
+    made.set(u, sameSrc(src, u.src) ? renewed(u) : uop(u.op, u.dtype, src, u.arg));
+  }
+  return made.get(root)!;
+}
+
 let generations = 0;
 
 /** Number of the present generation of the intern table: what holds nodes for reuse drops them when it changes. */
