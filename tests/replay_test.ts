@@ -76,7 +76,7 @@ x.${k}.contiguous().mul(x).realize();
     await Deno.writeTextFile(`${folder}/a.ts`, program("exp()"));
     await Deno.writeTextFile(`${folder}/b.ts`, program("sin()"));
     const run = await runDeno(["run", "-A", "--no-check", `${folder}/a.ts`], {
-      env: { CAPTURE_KERNELS: `${folder}/a.json` },
+      env: { CAPTURE_KERNELS: `${folder}/a.json`, NOOPT: "0" }, // vectors
     });
     assertEquals(run.code, 0, run.stderr);
     const { kernels } = parseKernels(await Deno.readTextFile(`${folder}/a.json`), "a.json");
@@ -84,7 +84,8 @@ x.${k}.contiguous().mul(x).realize();
       kernels.length >= 2 && kernels.every((k) => k.device === "WASM" && k.ast !== "" && k.source !== ""),
       true,
     );
-    const replay = (now: string) => runDeno(["task", "replay", `${folder}/a.json`, `${folder}/${now}`]);
+    const replay = (now: string) =>
+      runDeno(["task", "replay", `${folder}/a.json`, `${folder}/${now}`], { env: { NOOPT: "0" } });
     const same = await replay("a.ts");
     assertEquals([same.code, same.stdout.trimEnd()], [
       0,
@@ -97,14 +98,14 @@ x.${k}.contiguous().mul(x).realize();
       /^- WASM \w+: no kernel has its AST now$[^]*^\+ WASM \w+: no kernel had its AST before$/m,
     );
     const text = await Deno.readTextFile(`${folder}/a.json`);
-    const again = await runDeno(["task", "replay", `${folder}/a.json`]);
+    const again = await runDeno(["task", "replay", `${folder}/a.json`], { env: { NOOPT: "0" } });
     assertEquals([again.code, again.stdout.trimEnd()], [
       0,
       `${kernels.length} kernels before, ${kernels.length} now: equal`,
     ]);
     // what an older tree made of the same AST
     await Deno.writeTextFile(`${folder}/old.json`, text.replace("f32x4.add", "f32x4.sub"));
-    const older = await runDeno(["task", "replay", `${folder}/old.json`]);
+    const older = await runDeno(["task", "replay", `${folder}/old.json`], { env: { NOOPT: "0" } });
     assertEquals(older.code, 1, older.stderr);
     assertMatch(older.stdout, /^! WASM \w+: source differs\n +- .*f32x4.sub.*\n +\+ .*f32x4.add/m);
     await Deno.writeTextFile(`${folder}/other.json`, text.replace(/"registers":\d+/, `"registers":7`));

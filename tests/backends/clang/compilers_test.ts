@@ -105,7 +105,7 @@ for (const CC of here.filter((name) => name === "gcc" || name === "clang-19")) {
         const path = context({ CC }, () => findCompiler()!), url = `data:text/javascript,${encodeURIComponent(BYTES)}`;
         const each = `for a in "$@"; do [ "$a" = -march=native ] && a=-march=${name}; set -- "$@" "$a"; shift; done`;
         Deno.writeTextFileSync(`${folder}/cc`, `#!/bin/sh\n${each}\nexec ${path} "$@"\n`, { mode: 0o755 });
-        const env = { DEV: "", CC: `${folder}/cc`, CACHEDIR: folder };
+        const env = { DEV: "", NOOPT: "0", CC: `${folder}/cc`, CACHEDIR: folder };
         const { code, stdout, stderr } = await runDeno(["run", "-A", "--no-check", url], { env });
         assert.equal(code, 0, stderr);
         assert.deepEqual(JSON.parse(stdout), { bad: [], dots: true });
