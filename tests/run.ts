@@ -4,7 +4,8 @@
  *
  * What was used is printed in lines "used: clang ...": compilers, adapters, browsers; `--require=clang,gcc,vulkan,chromium,node,mpi`
  * makes what was not used a failure. Other arguments are handed to `deno test`: files, `--filter=...`. Two processes run side
- * by side; the files that assert wall times (timed.ts) come last, alone.
+ * by side, and on machines of eight processors or more as many as those, each with a file of its own; the files that assert
+ * wall times (timed.ts) come last, alone.
  *
  * @module
  */
@@ -112,7 +113,13 @@ async function runTests({ args, env = {}, about, only }: Job, live: boolean): Pr
   }
 }
 
-/** Runs all jobs, two at a time where there are two processors; the first is shown as it comes. */
+const CORES = navigator.hardwareConcurrency;
+/** Processors from which each file is a job. */
+const MANY = 8;
+/** Processes side by side. */
+const WORKERS = CORES < MANY ? Math.min(2, CORES) : CORES - 1;
+
+/** Runs all jobs, as many at a time as there are processors for; the first is shown as it comes. */
 async function runAll(jobs: readonly Job[]): Promise<TestRun[]> {
   const runs: TestRun[] = [];
   let next = 0;
@@ -122,7 +129,7 @@ async function runAll(jobs: readonly Job[]): Promise<TestRun[]> {
       runs[k] = await runTests(jobs[k], k === 0 || workers === 1);
     }
   };
-  const workers = Math.min(2, navigator.hardwareConcurrency, jobs.length);
+  const workers = Math.min(WORKERS, jobs.length);
   await Promise.all(Array.from({ length: workers }, worker));
   return runs;
 }
@@ -193,6 +200,57 @@ const GOLDEN = "tests/golden/golden_test.ts";
 const TENSORS = ["tests/tensor", "tests/programs", "tests/system", "tests/web"];
 /** What is built on tensors: models in and out, several devices, what tells of programs. */
 const MODELS = ["llm", "onnx", "tfjs", "export", "story", "dist", "collectives", "train"].map((f) => `tests/${f}`);
+/** The devices whose golden cases are jobs of their own where there are many processors. */
+const DEVICES = "JS|WASM|CLANG|WEBGPU|CUDA";
+
+/** The test files below a folder, the largest first. */
+async function filesIn(folder: string): Promise<string[]> {
+  const found: { readonly path: string; readonly size: number }[] = [],
+    below = async (at: string): Promise<void> => {
+      for await (const { name, isDirectory } of Deno.readDir(new URL(`${at}/`, ROOT))) {
+        if (isDirectory) await below(`${at}/${name}`);
+        else if (/_test\.ts$/.test(name)) found.push({ path: `${at}/${name}`, size: 0 });
+      }
+    };
+  await below(folder);
+  const sized = await Promise.all(found.map(async ({ path }) => {
+    return { path, size: (await Deno.stat(new URL(path, ROOT))).size };
+  }));
+  return sized.sort((a, b) => b.size - a.size).map((f) => f.path);
+}
+
+/** All test files but those that assert wall times: in four jobs, or, for many processors, each as one. */
+async function jobsOfAll(flags: readonly string[]): Promise<Job[]> {
+  // WEBGPU with 8 storage buffers and bindings of 128 MiB, what every adapter has; with what this one has, some cases
+  const golden = { about: "golden cases", args: [...flags, GOLDEN], env: { WEBGPU_LIMITS: "default" } };
+  if (CORES < MANY) {
+    const apart = [TIMED, GOLDEN, ...TENSORS, ...MODELS].join(",");
+    return [
+      { about: "other tests", args: [...flags, `--ignore=${apart}`, "tests/"] },
+      { about: "tensors, pages and programs", args: [...flags, `--ignore=${TIMED}`, ...TENSORS] },
+      { about: "models, ranks and explanations", args: [...flags, `--ignore=${TIMED}`, ...MODELS] },
+      golden,
+    ];
+  }
+  const timed = timedFiles(ROOT),
+    parts = [...DEVICES.split("|").map((d) => `^golden ${d}\\b`), `^(?!golden (${DEVICES})\\b)`];
+  const cases = parts.map((only): Job => {
+    return {
+      ...golden,
+      about: `golden cases ${only}`,
+      args: [...flags, `--filter=/${only}/`, GOLDEN],
+      only: new RegExp(only),
+    };
+  });
+  const files = (await filesIn("tests")).filter((f) => f !== GOLDEN && !timed.includes(f));
+  return [
+    ...flags.some((f) => f.startsWith("--filter")) ? [golden] : cases,
+    ...files.map((f) => {
+      return { about: f, args: [...flags, f] };
+    }),
+  ];
+}
+
 /** The suites that run once more by gcc, where clang is what CLANG takes: values must be the same by both, of each program. */
 const BY_EACH_COMPILER = [
   GOLDEN,
@@ -218,12 +276,7 @@ async function main(args: readonly string[]): Promise<number> {
   const untimed = [...flags, `--ignore=${TIMED}`];
   if (files.length > 0) { if (others.length > 0) jobs.push({ about: "tests", args: [...untimed, ...others] }); }
   else {
-    const apart = [TIMED, GOLDEN, ...TENSORS, ...MODELS].join(",");
-    jobs.push({ about: "other tests", args: [...flags, `--ignore=${apart}`, "tests/"] });
-    jobs.push({ about: "tensors, pages and programs", args: [...untimed, ...TENSORS] });
-    jobs.push({ about: "models, ranks and explanations", args: [...untimed, ...MODELS] });
-    // WEBGPU with 8 storage buffers and bindings of 128 MiB, what every adapter has; with what this one has, some cases
-    jobs.push({ about: "golden cases", args: [...flags, GOLDEN], env: { WEBGPU_LIMITS: "default" } });
+    jobs.push(...await jobsOfAll(flags));
     // what codegen makes for cards is right, also where there is none: a card's limits, and WebGPU's on one
     for (const [grid, every] of [["cuda", "1"], ["webgpu", "4"]]) {
       jobs.push({
