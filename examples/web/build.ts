@@ -25,7 +25,13 @@ export async function buildPage(folder: string, models: GivenModels = { npm: fal
     const entry = new URL(`${name}.ts`, HERE).pathname, to = `${folder}/${name}.js`;
     const args = ["bundle", "--quiet", "--no-lock", "--minify", "--platform", "browser", "-o", to, entry];
     const { success, stderr } = await new Deno.Command(Deno.execPath(), { args, cwd: ROOT, stdout: "null" }).output();
-    if (!success) throw new Error(`deno bundle of ${name}.ts fails: ${new TextDecoder().decode(stderr)}`);
+    if (success) continue;
+    const why = new TextDecoder().decode(stderr);
+    // the first time it fetches esbuild
+    const advice = /registry\.npmjs\.org/.test(why)
+      ? "what it bundles with cannot be fetched: run it once with a network: "
+      : "";
+    throw new Error(`deno bundle of ${name}.ts fails: ${advice}${why}`);
   }
   for (const name of ["index.html", "gallery.css"]) await Deno.copyFile(new URL(name, HERE), `${folder}/${name}`);
   await writeModels(folder, models);

@@ -2,11 +2,11 @@
 import assert from "node:assert/strict";
 import { Device, type DeviceName, jit, Tensor, Variable } from "../../mod.ts";
 import * as onnx from "../../src/onnx/onnx.ts";
+import { opensHere } from "../fixtures/devices.ts";
 import { buildModel, type ModelSpec, type NodeSpec } from "./build_model.ts";
 
 await Device.open(Device.default);
-const F = 1, I = 7, device = "WASM", hasGpu = Device.list().some((d) => d.name === "WEBGPU" && d.available);
-if (hasGpu) await Device.open("WEBGPU");
+const F = 1, I = 7, device = "WASM", hasGpu = await opensHere("WEBGPU");
 const DEVICES = ["WASM", ...(hasGpu ? ["WEBGPU"] : [])] as const;
 const load = (spec: ModelSpec, on: DeviceName = device) => onnx.load(buildModel(spec), { device: on });
 const ints = (name: string, values: readonly number[], dims: readonly number[] = [values.length]) => ({

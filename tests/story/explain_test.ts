@@ -10,6 +10,7 @@ import { Gpt2, MnistConvNet, trainStep } from "../../bench/models.ts";
 import { explain, type Explanation, type ExplanationData } from "../../src/story/story.ts";
 import { wantsNotes } from "../../src/uop/core/notes.ts";
 import { isRecording } from "../../src/uop/rewrite/record.ts";
+import { opensHere } from "../fixtures/devices.ts";
 import { optimized } from "../fixtures/optimized.ts";
 
 Device.default = "WASM";
@@ -423,7 +424,7 @@ for (const when of ["before a kernel runs", "before what it wrote is read"]) {
 
 Deno.test({
   name: "explain: a device that nobody can read at once is said to be one",
-  ignore: !Device.list().some((d) => d.name === "WEBGPU" && d.available),
+  ignore: !await opensHere("WEBGPU"),
   fn: async () => {
     await Device.open("WEBGPU");
     const e = explain(() => Tensor.ones([3], { device: "WEBGPU" }).contiguous().add(0.5));

@@ -4,6 +4,7 @@ import { ArgumentError, Device, jit, Tensor } from "../../mod.ts";
 import { Profile, profile } from "../../src/story/profile.ts";
 import { Profiler } from "../../src/story/profiler.ts";
 import { listen, spans } from "../../src/helpers/spans.ts";
+import { opensHere } from "../fixtures/devices.ts";
 import { runDeno } from "../system/subprocess.ts";
 import { withProgram } from "./program_folder.ts";
 
@@ -186,7 +187,7 @@ Deno.test("profile: what ranks do together is told apart from copies", async () 
 
 Deno.test({
   name: "profile WEBGPU: launches have the times of the device's clock",
-  ignore: !Device.list().some((d) => d.name === "WEBGPU" && d.available),
+  ignore: !await opensHere("WEBGPU"),
   fn: async () => {
     const gpu = await Device.open("WEBGPU"), before = performance.now();
     const x = await Promise.resolve(Tensor.rand([64, 64], { device: "WEBGPU" }).realize());

@@ -7,6 +7,7 @@
 import assert from "node:assert/strict";
 import { Device } from "../../mod.ts";
 import { ROOT, runDeno } from "./subprocess.ts";
+import { opensHere } from "../fixtures/devices.ts";
 
 const PROBE = "tests/fixtures/open_device.ts";
 
@@ -27,15 +28,10 @@ Deno.test("permissions: the documentation, the README and the devices agree", ()
   assert.deepEqual(permissionsIn("README.md"), documented);
 });
 
-/** Whether WEBGPU finds an adapter: that is known only when it is opened. */
-async function hasAdapter(): Promise<boolean> {
-  return await Device.open("WEBGPU").then(() => true, () => false);
-}
-
 for (const { name, available } of listing) {
   if (name === "DISK") continue; // it computes nothing, and each file needs permission of its own
   const flags = documented.get(name) ?? [];
-  const ignore = !available || (name === "WEBGPU" && !await hasAdapter());
+  const ignore = !available || (name === "WEBGPU" && !await opensHere(name));
   Deno.test({
     name: `permissions: ${name} needs ${flags.join(" ") || "none"}`,
     ignore,
