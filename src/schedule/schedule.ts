@@ -22,6 +22,7 @@ import { runWork } from "../uop/rewrite/record.ts";
 import { rebuildAll } from "../uop/rewrite/walk.ts";
 import { extentsOf, isBoundNode, window, withExtents } from "../uop/graph/extent.ts";
 import { latest, resolve, unshaped } from "../uop/graph/resolve.ts";
+import { nodeView } from "../uop/graph/view.ts";
 import { isAlias, isMemory, moveWrites, settleWrites } from "../uop/graph/writes.ts";
 import { type GraphKey, graphKey } from "./cache/graph_key.ts";
 import { slicesApart } from "./cache/slices_apart.ts";
@@ -305,7 +306,8 @@ function nextFree(key: GraphKey, variants: readonly Variant[]): Arguments {
 
 /**
  * What an offset is taken to be a multiple of, so that wide accesses and views, where a device asks for their addresses to
- * be aligned, are so for all values: the largest power of two that divides those seen, where that is no coincidence.
+ * be aligned, are so for all values: the largest power of two that divides those seen, where that is no coincidence. That
+ * one was 0 so far says nothing of what it will be.
  */
 function unitOf(key: GraphKey, variants: readonly Variant[], i: number): number {
   const device = deviceOf(key.order[key.offsets[i].at]);
@@ -313,11 +315,21 @@ function unitOf(key: GraphKey, variants: readonly Variant[], i: number): number 
   const { renderer, allocator } = getDevice(device);
   if (!renderer.caps.hasGrid && allocator.layout.viewAlign === 1) return 1;
   if (variants.some((v) => v.free.offsets.get(i)?.unit === 1)) return 1;
+  const values = [key.offsets[i].value, ...variants.map((v) => v.offsets[i])];
   let unit = MAX_UNIT;
-  for (const value of [key.offsets[i].value, ...variants.map((v) => v.offsets[i])]) {
-    while (value % unit !== 0) unit /= 2;
-  }
-  return unit >= CHANCE || variants.some((v) => v.hasViews) ? unit : 1;
+  for (const value of values) while (value % unit !== 0) unit /= 2;
+  const isLikely = unit >= CHANCE && values.some((v) => v !== 0);
+  return isLikely || (variants.some((v) => v.hasViews) && isAligned(key, i, unit, allocator.layout.viewAlign))
+    ? unit
+    : 1;
+}
+
+/** Whether slices of memory stay aligned where one of their offsets is any multiple of `unit`. */
+function isAligned(key: GraphKey, i: number, unit: number, align: number): boolean {
+  const { at, axis } = key.offsets[i], u = key.order[at];
+  if (u.op !== Ops.SHRINK) return false;
+  const { base, view } = nodeView(u.src[0]);
+  return base.op === Ops.BUFFER && view !== undefined && unit * view.strides[axis] * base.dtype.itemsize % align === 0;
 }
 
 /** The largest unit of offsets, and the least that is no coincidence. */

@@ -6,9 +6,12 @@ import { assert, assertEquals } from "@std/assert";
 import { compileStats } from "../../src/engine/compile_cache.ts";
 import { scheduleCacheStats } from "../../src/schedule/schedule.ts";
 import { Device, jit, Tensor } from "../../mod.ts";
+import { devicesHere } from "../fixtures/devices.ts";
 import { checkOffsets } from "../fuzz/offsets.ts";
+import { onDevice } from "../support/on_device.ts";
 import { Random } from "../support/random.ts";
 
+const devices = await devicesHere();
 Device.default = "WASM";
 const N = 4096, random = new Random(7);
 const any = (n: number): number => random.int(0, n - 1);
@@ -155,3 +158,13 @@ Deno.test("offsets: random programs, on every draw, from two schedules", async (
   }
   Device.default = "WASM";
 });
+
+for (const device of devices.filter((d) => d === "WEBGPU" || d === "CUDA")) {
+  Deno.test(`offsets ${device}: what an offset is a multiple of by chance is none of what is assumed`, async () => {
+    await onDevice(device, async () => {
+      for (const [seed, at] of [[2713, 34], [2713, 62], [20251122, 3]]) {
+        assertEquals(await checkOffsets(seed, at), undefined);
+      }
+    });
+  });
+}
