@@ -15,6 +15,7 @@ import { argOf, type ConstValue, Int64 } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import { type CRule, type CWriter, functionRules, staysInRange, unwrap } from "./cstyle.ts";
+import { hiddenOperand } from "./wgsl_folds.ts";
 import { WIDE, wideFunction } from "./wgsl_int64.ts";
 
 /** The components of a vector. */
@@ -69,6 +70,12 @@ function bitsLiteral(w: CWriter, name: string, bits: number): string {
   return `bitcast<f32>(${name})`;
 }
 
+/** The word 0, which no compiler knows to be it: that an array has a length is seen when it runs. */
+function nothing(w: CWriter): string {
+  w.declare("nothing", "fn nothing() -> u32 { return select(0u, 1u, arrayLength(&b0) == 0u); }");
+  return "nothing()";
+}
+
 /** A constant, also one that WGSL has no literal for. */
 export function literal(w: CWriter, d: DType, value: ConstValue): string {
   return splat(w, d, scalarLiteral(w, d, value));
@@ -91,9 +98,8 @@ function scalarLiteral(w: CWriter, d: DType, value: ConstValue): string {
     const rounded = t === "f16" ? f16Round(x) : Math.fround(x);
     if (Number.isFinite(rounded)) {
       if (Object.is(rounded, -0)) {
-        // drivers take a -0 that they see for 0; that an array has a length they do not know
-        const bits = "2147483648u | select(0u, 1u, arrayLength(&b0) == 0u)";
-        w.declare("minus_zero", `fn minus_zero() -> f32 { return bitcast<f32>(${bits}); }`);
+        // drivers take a -0 that they see for 0
+        w.declare("minus_zero", `fn minus_zero() -> f32 { return bitcast<f32>(2147483648u | ${nothing(w)}); }`);
         return t === "f16" ? "f16(minus_zero())" : "minus_zero()";
       }
       const text = `${Math.abs(rounded)}${t === "f16" ? "h" : "f"}`;
@@ -154,8 +160,12 @@ const plusZero = (w: CWriter, d: DType, x: string): string =>
 const zeroMinus = (w: CWriter, d: DType, x: string): string =>
   ofBits(w, d, "zero_minus", "select(b ^ 2147483648u, 0u, m == 0u)", x);
 
-/** The operands' texts; where all are constant, the first is made opaque. */
+/** The operands' texts: what a driver would fold is hidden; where all are constant, the first is made opaque. */
 function operands(w: CWriter, u: UOp, src: readonly string[]): readonly string[] {
+  const d = u.src[0].dtype, k = d.isFloat && u.src.length > 1 ? hiddenOperand(u) : -1;
+  if (k >= 0) {
+    return src.with(k, ofBits(w, d, "hidden", `b | ${splat(w, dtypes.uint32.vec(d.count), nothing(w))}`, src[k]));
+  }
   if (!u.src.every((s) => s.op === Ops.CONST)) return src;
   return [opaque(w, u.src[0].dtype, src[0]), ...src.slice(1)];
 }
@@ -389,14 +399,17 @@ export const WGSL_RULES: Record<number, CRule> = {
     return wrap(w, d, d.isUnsigned ? `(${splat(w, d, "0u")} - ${a})` : `(-${a})`);
   },
   [Ops.MULACC]: (w, u, src) => {
+    const k = u.dtype.isFloat ? u.src.findIndex((s, i) => i < 2 && s.op === Ops.CONST && s.value === 0) : -1;
+    if (k >= 0) return `(${timesZero(w, u.dtype, src[1 - k], Object.is(u.src[k].value, -0))} + ${unwrap(src[2])})`;
     const [a, b, c] = operands(w, u, src);
     if (u.dtype.isFloat) return `fma(${unwrap(a)}, ${unwrap(b)}, ${unwrap(c)})`;
     if (isWide(u.dtype)) return wideCall(w, "wide_add", wideCall(w, "wide_mul", a, b), c);
     return wrap(w, u.dtype, `(${a} * ${b} + ${c})`);
   },
   [Ops.FDIV]: (w, u, src) => {
-    const [a, b] = operands(w, u, src), by = u.src[1];
-    if (u.src[0] === by && by.op !== Ops.CONST) return ownQuotient(w, u.dtype, b);
+    const by = u.src[1];
+    if (u.src[0] === by && by.op !== Ops.CONST) return ownQuotient(w, u.dtype, src[1]);
+    const [a, b] = operands(w, u, src);
     if (by.op !== Ops.CONST || by.value !== 0) return `(${a} / ${b})`;
     // by a constant zero is an error, or wrong where a driver folds it: times infinity is the same
     return `(${a} * ${literal(w, u.dtype, 1 / by.value)})`;

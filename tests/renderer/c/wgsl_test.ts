@@ -124,6 +124,38 @@ Deno.test("wgsl: what drivers guess wrong is computed from bits: x / x, x * 0, x
   assertMatch(text(x.lt(y).where(minus, zero)), /bitcast<f32>\(select\(bitcast<u32>/);
 });
 
+Deno.test("wgsl: what drivers would fold as if floats were real numbers is hidden from them, and nothing else", () => {
+  const [x, y, z, w] = [0, 1, 2, 3].map((i) => load(index(param(1, float32, 4), int(i)))), c = constant(3, float32);
+  const hides = (v: UOp): boolean => write(store(index(param(0, v.dtype, 1), int(0)), v)).split("hidden(").length > 2;
+  const op = (o: Ops, ...src: UOp[]): UOp => uop(o, float32, src), sum = x.add(y), root = op(Ops.SQRT, x);
+  const hidden = [
+    op(Ops.SUB, x, x),
+    op(Ops.SUB, sum, x),
+    op(Ops.SUB, y, sum),
+    sum.add(c),
+    x.mul(c).mul(c),
+    root.mul(root),
+    op(Ops.MULACC, x, y, op(Ops.NEG, x.mul(y))),
+    uop(Ops.CMPLT, dtypes.bool, [sum, x]),
+    op(Ops.FDIV, c, op(Ops.FDIV, c, x)),
+  ];
+  assertEquals(hidden.map(hides), hidden.map(() => true));
+  const open = [
+    op(Ops.SUB, x, y),
+    sum.add(z),
+    x.add(c),
+    x.mul(x),
+    op(Ops.MULACC, x, op(Ops.MULACC, x, c, c), c), // polynomials
+    op(Ops.MULACC, x, y, op(Ops.MULACC, z, w, c)), // products
+    uop(Ops.CMPLT, dtypes.bool, [sum, z]),
+  ];
+  assertEquals(open.map(hides), open.map(() => false));
+  assertStringIncludes(
+    write(store(index(param(0, float32, 1), int(0)), op(Ops.MULACC, x, constant(0, float32), y))),
+    "times_zero(",
+  );
+});
+
 Deno.test("wgsl: a remainder with a negative operand is computed from the quotient", () => {
   const at = (n: number, d = int32): UOp => load(index(param(n, d, 1), int(0)));
   const text = (a: UOp, b: UOp): string =>
