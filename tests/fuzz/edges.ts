@@ -111,13 +111,7 @@ export const DELIBERATE: readonly Deliberate[] = [
     of: "gradient",
     why: "what does not take part has no share; PyTorch counts it among the equal ones",
   },
-  {
-    js: /mul\(0\)|lerp\(y, 1\)|sub\(x\)|sub\(0|add\(0\)|div\(0|(var|std)\(1\)/,
-    device: "WEBGPU",
-    why:
-      "compilers of shaders may take 0 x, x - x, 0 / x and x + 0 for 0, 0, 0 and x, as if there was no NaN, infinity or -0",
-  },
-  { js: /cast\("float64"\)/, device: "WEBGPU", why: "it has no float64" },
+  { js: /cast\("float64"\)|floatPower/, device: "WEBGPU", why: "it has no float64" },
   {
     js: /log1p/,
     of: "value",

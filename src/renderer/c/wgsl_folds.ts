@@ -72,7 +72,7 @@ export function hiddenOperand(u: UOp): number {
       if (constant >= 0) return isMadeBy(src[1 - constant], true) ? 1 - constant : -1;
       return madeOfOther(a, b);
     case Ops.MULACC: {
-      if (isConstant(src[2])) return src[2].value === 0 ? 2 : a === b && a.op === Ops.SQRT ? 1 : -1;
+      if (isConstant(src[2])) return whole(src[2]).value === 0 ? 2 : a === b && a.op === Ops.SQRT ? 1 : -1;
       const factors = termsOf(b, DEPTH - 1, termsOf(a, DEPTH - 1, []));
       return share(factors, termsOf(src[2], DEPTH, [])) ? 2 : -1;
     }
@@ -81,6 +81,7 @@ export function hiddenOperand(u: UOp): number {
       if (a === b) return a.op === Ops.SQRT ? 1 : -1;
       return a.op === Ops.FDIV && a.src[1] === b ? 0 : b.op === Ops.FDIV && b.src[1] === a ? 1 : -1;
     case Ops.FDIV:
+      if (isConstant(a) && whole(a).value === 0) return 0;
       if (b.op === Ops.FDIV) return 1;
       return a.op === Ops.MUL && a.src.includes(b) ? 0 : -1;
     case Ops.CMPLT:
