@@ -188,6 +188,17 @@ function wrap(w: CWriter, d: DType, text: string): string {
   return `(${text} & ${splat(w, d, `${2 ** d.bits - 1}u`)})`;
 }
 
+/** a / b, also by more than 2^126, whose reciprocal is subnormal: WGSL promises nothing there. */
+function quotient(w: CWriter, d: DType, a: string, b: string): string {
+  const t = type(w, d), name = `quotient${d.count > 1 ? d.count : ""}`, c = (x: string): string => splat(w, d, x);
+  w.declare(
+    name,
+    `fn ${name}(a: ${t}, b: ${t}) -> ${t} { let s = select(${c("1f")}, ${c("0.25f")}, abs(b) > ${c("8e37f")}); ` +
+      "return a / (b * s) * s; }",
+  );
+  return `${name}(${unwrap(a)}, ${unwrap(b)})`;
+}
+
 /** Arithmetic: an operator, that of bools, and the function for pairs of words. */
 const arithmetic = (operator: string, bool: string, wideName: string): CRule => (w, u, src) => {
   const d = u.dtype, [a, b] = operands(w, u, src);
@@ -410,7 +421,8 @@ export const WGSL_RULES: Record<number, CRule> = {
     const by = u.src[1];
     if (u.src[0] === by && by.op !== Ops.CONST) return ownQuotient(w, u.dtype, src[1]);
     const [a, b] = operands(w, u, src);
-    if (by.op !== Ops.CONST || by.value !== 0) return `(${a} / ${b})`;
+    if (by.op !== Ops.CONST) return u.dtype.bits === 32 ? quotient(w, u.dtype, a, b) : `(${a} / ${b})`;
+    if (by.value !== 0) return `(${a} / ${b})`;
     // by a constant zero is an error, or wrong where a driver folds it: times infinity is the same
     return `(${a} * ${literal(w, u.dtype, 1 / by.value)})`;
   },

@@ -253,20 +253,21 @@ export function nextafterNode(x: UOp, y: UOp): UOp {
 
 /** The mantissa follows x, over its power of two, which is constant. */
 const FREXP = new GradientArg((g, [, power]) => [g.mul(power), undefined]);
-/** x as a mantissa in [1/2, 1) and an exponent, int32: by the bits of float32 or float64. */
+/**
+ * x as a mantissa in [1/2, 1) and an exponent, int32: by the bits of float32 or float64 alone, since there are devices
+ * whose arithmetic takes subnormal numbers for 0.
+ */
 export function frexpNodes(x: UOp): [mantissa: UOp, exponent: UOp] {
   const d = x.dtype, [int, digits] = d === dtypes.float64 ? [dtypes.int64, 52] : [dtypes.int32, 23];
-  const bias = 2 ** (d.bits - digits - 2) - 1, c = (v: number) => constant(v, int);
-  const a = absNode(x), isPlain = constant(0, d).lt(a).and(a.lt(floatConst(Infinity, d)));
-  // subnormal numbers have their leading digit anywhere
-  const isSmall = a.lt(floatConst(2 ** (2 - bias), d)), up = digits + 2, y = isSmall.where(scale(x, 2 ** up), x);
-  const field = y.bitcast(int).shr(c(digits)).and(c(2 * bias + 1)), e = field.sub(c(bias - 1));
-  const exponent = isPlain.where(isSmall.where(e.sub(c(up)), e), c(0)).cast(dtypes.int32);
-  const rest = y.bitcast(int).and(c(2 * bias + 1).shl(c(digits)).xor(c(-1))),
-    m = isPlain.where(
-      rest.or(c(bias - 1).shl(c(digits))).bitcast(d),
-      x,
-    );
+  const bias = 2 ** (d.bits - digits - 2) - 1, c = (v: number) => constant(v, int), last = 2 * bias + 1;
+  const exponentOf = (b: UOp): UOp => b.shr(c(digits)).and(c(last));
+  const bits = x.bitcast(int), low = c(1).shl(c(digits)).sub(c(1)), field = exponentOf(bits), below = bits.and(low);
+  const isSmall = field.eq(c(0)), isPlain = isSmall.where(below, c(last).sub(field)).ne(c(0));
+  // subnormal numbers have their leading digit anywhere: as whole numbers they are plain
+  const y = isSmall.where(below.cast(d).bitcast(int), bits), e = exponentOf(y).sub(c(bias - 1));
+  const exponent = isPlain.where(isSmall.where(e.sub(c(bias + digits - 1)), e), c(0)).cast(dtypes.int32);
+  const sign = bits.and(c(1).shl(c(d.bits - 1))), rest = y.and(low).or(sign);
+  const m = isPlain.where(rest.or(c(bias - 1).shl(c(digits))).bitcast(d), x);
   const power = detachNode(isPlain.where(m.fdiv(isPlain.where(x, floatConst(1, d))), floatConst(1, d)));
   return [withGradient(m, [x, power], FREXP), exponent];
 }

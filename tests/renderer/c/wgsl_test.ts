@@ -116,6 +116,9 @@ Deno.test("wgsl: what drivers guess wrong is computed from bits: x / x, x * 0, x
   assertStringIncludes(text(uop(Ops.FDIV, float32, [x, x])), "own_quotient(v0)");
   assertStringIncludes(text(uop(Ops.FDIV, dtypes.float16, [half, half])), "f16(own_quotient(f32(");
   assertEquals(text(uop(Ops.FDIV, float32, [x, y])).includes("own_quotient"), false);
+  // by more than 2^126 no quotient is promised
+  assertStringIncludes(text(uop(Ops.FDIV, float32, [x, y])), "quotient(b1[0i], b1[1i])");
+  assertEquals(text(uop(Ops.FDIV, float32, [x, constant(3, float32)])).includes("quotient("), false);
   assertStringIncludes(text(uop(Ops.MUL, float32, [x, zero])), "= times_zero(");
   assertStringIncludes(text(uop(Ops.MUL, float32, [x, minus])), "= times_minus_zero(");
   assertStringIncludes(text(uop(Ops.ADD, float32, [x, zero])), "= plus_zero(");
