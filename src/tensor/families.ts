@@ -25,6 +25,7 @@ import { DisplayTensor } from "./handle/display.ts";
 import { InPlaceTensor } from "./inplace.ts";
 import { ConvTensor } from "./images/conv.ts";
 import { CriterionTensor } from "./math/criteria.ts";
+import type { CtcTensor } from "./math/ctc.ts";
 import type { FourierTensor } from "./math/fourier.ts";
 import { LinalgTensor } from "./math/linalg.ts";
 import { LossTensor } from "./math/loss.ts";
@@ -32,6 +33,7 @@ import { NormTensor } from "./math/norms.ts";
 import { ProductTensor } from "./math/products.ts";
 import { PoolTensor } from "./images/pools.ts";
 import type { RankTensor } from "./images/other_ranks.ts";
+import type { UnpoolTensor } from "./images/unpools.ts";
 import type { ResampleTensor } from "./images/resample.ts";
 import type { SampledTensor } from "./math/sampled.ts";
 import type { SpectrogramTensor } from "./math/spectrogram.ts";
@@ -96,6 +98,7 @@ export interface TensorFamilies
     ArrangeTensor,
     BackwardTensor,
     ComplexTensor,
+    CtcTensor,
     CustomTensor,
     DisplayTensor,
     DistinctTensor,
@@ -113,7 +116,8 @@ export interface TensorFamilies
     ShardTensor,
     SpectrogramTensor,
     StridedTensor,
-    SystemTensor {}
+    SystemTensor,
+    UnpoolTensor {}
 
 /** Gives a class what families have. */
 export function addFamilies(prototype: TensorBase, families: readonly Family[]): void {

@@ -11,9 +11,11 @@ import { DistributionTensor } from "./index/distributions.ts";
 import { HistogramTensor } from "./index/histograms.ts";
 import { QuantileTensor } from "./index/quantiles.ts";
 import { StridedTensor } from "./index/strided.ts";
+import { CtcTensor } from "./math/ctc.ts";
 import { DecompositionTensor } from "./math/decompositions.ts";
 import { FourierTensor } from "./math/fourier.ts";
 import { RankTensor } from "./images/other_ranks.ts";
+import { UnpoolTensor } from "./images/unpools.ts";
 import { ResampleTensor } from "./images/resample.ts";
 import { SampledTensor } from "./math/sampled.ts";
 import { SpectrogramTensor } from "./math/spectrogram.ts";
@@ -23,6 +25,7 @@ import { PolynomialTensor } from "./math/polynomials.ts";
 
 /** What a tensor can compute beside families.ts, with methods of other names. */
 export const LATE_FAMILIES: readonly Family[] = [
+  CtcTensor,
   CustomTensor,
   DecompositionTensor,
   DistributionTensor,
@@ -37,4 +40,5 @@ export const LATE_FAMILIES: readonly Family[] = [
   SpectrogramTensor,
   StridedTensor,
   SystemTensor,
+  UnpoolTensor,
 ];

@@ -207,7 +207,8 @@ const REASONS: readonly (readonly [names: string, reason: string])[] = [
     "PyTorch differentiates none of them: edges and slopes are in tests/tensor/math/bessel_test.ts",
   ],
   [
-    "maxPool1d maxPool3d avgPool1d avgPool3d adaptiveMaxPool1d adaptiveMaxPool3d conv1d conv3d asStrided",
+    "maxPool1d maxPool3d avgPool1d avgPool3d adaptiveMaxPool1d adaptiveMaxPool3d conv1d conv3d convTranspose1d " +
+    "convTranspose3d lpPool1d lpPool3d maxUnpool1d maxUnpool3d asStrided",
     "conv2d, pools of two axes and take by other names, which have cases",
   ],
   [

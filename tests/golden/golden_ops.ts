@@ -57,6 +57,22 @@ export const OPS: Readonly<Record<string, Program>> = {
   "avgPool3d": (a) => a.avgPool3d(2, { stride: 1, padding: 1, countIncludePad: false }),
   "adaptiveMaxPool1d": (a) => a.adaptiveMaxPool1d(2, { returnIndices: true }),
   "adaptiveMaxPool3d": (a) => a.adaptiveMaxPool3d(2, { returnIndices: true }),
+  ...Object.fromEntries(
+    (["convTranspose1d", "convTranspose3d"] as const).map((name): [string, Program] => [
+      name,
+      (a, b, c) => a[name](b, c, { stride: 2, padding: 1, outputPadding: 1 }),
+    ]),
+  ),
+  "lpPool1d": (a) => a.lpPool1d(2, 2, { stride: 1 }),
+  "lpPool3d": (a) => a.lpPool3d(2, 2, { stride: 1 }),
+  "maxUnpool1d": (a) => {
+    const [most, at] = a.maxPool1d(2, { returnIndices: true });
+    return most.maxUnpool1d(at, 2);
+  },
+  "maxUnpool3d": (a) => {
+    const [most, at] = a.maxPool3d(2, { returnIndices: true });
+    return most.maxUnpool3d(at, 2);
+  },
   "asStrided": (a) => a.asStrided([3, 2], [1, 2], 1),
   "asStrided rows": (a) => a.asStrided([4, 3], [2, 0]),
   "polygamma 1": (a) => a.polygamma(1),

@@ -184,15 +184,26 @@ setLateParts({
 /** The names of the methods of late families: of those that are called as they are, and of asynchronous ones. */
 async function lateMethods(): Promise<readonly [methods: readonly string[], waiting: readonly string[]]> {
   const { LATE_FAMILIES } = await import(new URL(RUNNING.LATE_FAMILIES, ROOT).href);
-  const methods: string[] = [], waiting: string[] = [];
+  const methods: string[] = [], waiting: string[] = [], own = await privateMethods();
   for (const { prototype } of LATE_FAMILIES as readonly { readonly prototype: object }[]) {
     const { constructor: _, ...members } = Object.getOwnPropertyDescriptors(prototype);
     for (const [name, { value }] of Object.entries(members)) {
-      if (value === undefined) continue; // an accessor of the family's own
+      // an accessor, or a method that its own family alone calls, which is there by then
+      if (value === undefined || own.has(name)) continue;
       (value.constructor.name === "AsyncFunction" ? waiting : methods).push(name);
     }
   }
   return [methods, waiting];
+}
+
+/** Names of methods that are private to a late family: nobody calls them before it is there. */
+async function privateMethods(): Promise<ReadonlySet<string>> {
+  const names = new Set<string>(), list = new URL(RUNNING.LATE_FAMILIES, ROOT);
+  for (const [, file] of (await Deno.readTextFile(list)).matchAll(/^import \{ \w+ \} from "(.+)";$/gm)) {
+    const text = await Deno.readTextFile(new URL(file, list));
+    for (const [, name] of text.matchAll(/^ {2}private (?:async )?(\w+)[(<]/gm)) names.add(name);
+  }
+  return names;
 }
 
 /** Classes keep the names that errors print when the package is minified. */

@@ -36,6 +36,11 @@ export function copyOf<T>(x: T, seen: Map<unknown, unknown> = new Map()): T {
   return copy as T;
 }
 
+/** A class that is made by a function, by the name that it is exported by. */
+export function named<C>(made: C, name: string): C {
+  return Object.defineProperty(made, "name", { value: name });
+}
+
 /** Whether something can be called as a layer: an object with a method `call`, but no tensor, whose `call` is another. */
 export function isLayer(x: unknown): x is { call(x: Tensor): Tensor } {
   return typeof x === "object" && x !== null && !(x instanceof Tensor) &&

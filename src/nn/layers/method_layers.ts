@@ -5,6 +5,7 @@
  *
  * @module
  */
+import { named } from "./init.ts";
 import { checkTensor } from "../../tensor/handle/base.ts";
 import type { Tensor } from "../../tensor/tensor.ts";
 
@@ -32,14 +33,28 @@ export type LayerClass<K extends Named> = new (...args: ArgumentsOf<K>) => Layer
 /** The class of a loss that calls method `K`: it is made with the arguments behind the target. */
 export type LossClass<K extends Named> = new (...args: Rest<ArgumentsOf<K>>) => Loss;
 
+/** The class of a layer that calls method `K` with the two or three tensors that it is called with, and then with the options that it is made with. */
+export type ComparedClass<K extends Named> = new (...args: Trailing<ArgumentsOf<K>>) => {
+  /** What the method gives. */
+  call(x: Tensor, ...others: Leading<ArgumentsOf<K>>): Tensor;
+};
+/** Arguments before the options, and the options. */
+type Leading<A> = A extends [...infer L, unknown?] ? L : never;
+type Trailing<A> = A extends [...infer L, (infer O)?] ? [options?: O] : never;
+
 /** The method of a tensor, by name. */
 function methodOf(name: string, x: Tensor, method: string): (...args: unknown[]) => Tensor {
   const t = checkTensor(`apply ${name}`, "x", x) as unknown as Record<string, (...args: unknown[]) => Tensor>;
   return (...args) => t[method](...args);
 }
 
-/** The class of layers that call a method; `name` is the class's. */
-function layer<K extends Named>(name: string, method: K): LayerClass<K> {
+/** The name of a class as that of a method. */
+function lower(name: string): string {
+  return name[0].toLowerCase() + name.slice(1);
+}
+
+/** The class of layers that call a method, of the same name where none is given; `name` is the class's. */
+function layer<K extends Named>(name: string, method: string = lower(name)): LayerClass<K> {
   const made = class implements Layer {
     readonly #args: readonly unknown[];
     constructor(...args: ArgumentsOf<K>) {
@@ -49,23 +64,21 @@ function layer<K extends Named>(name: string, method: K): LayerClass<K> {
       return methodOf(name, x, method)(...this.#args);
     }
   };
-  Object.defineProperty(made, "name", { value: name });
-  return made;
+  return named(made, name);
 }
 
-/** The class of losses that call a method. */
-function loss<K extends Named>(name: string, method: K): LossClass<K> {
-  const made = class implements Loss {
+/** The class of losses that call a method with what is compared, and then what they were made with. */
+function loss<C>(name: string, method: string = lower(name)): C {
+  const made = class {
     readonly #args: readonly unknown[];
-    constructor(...args: Rest<ArgumentsOf<K>>) {
-      this.#args = args as readonly unknown[];
+    constructor(...args: unknown[]) {
+      this.#args = args;
     }
-    call(x: Tensor, target: Tensor): Tensor {
-      return methodOf(name, x, method)(target, ...this.#args);
+    call(x: Tensor, ...others: Tensor[]): Tensor {
+      return methodOf(name, x, method)(...others, ...this.#args);
     }
   };
-  Object.defineProperty(made, "name", { value: name });
-  return made;
+  return named(made, name) as C;
 }
 
 // ---- activations
@@ -87,116 +100,113 @@ export const GELU: LayerClass<"gelu"> = /* @__PURE__ */ layer("GELU", "gelu");
 /** `x.silu()`. */
 export const SiLU: LayerClass<"silu"> = /* @__PURE__ */ layer("SiLU", "silu");
 /** `x.mish()`. */
-export const Mish: LayerClass<"mish"> = /* @__PURE__ */ layer("Mish", "mish");
+export const Mish: LayerClass<"mish"> = /* @__PURE__ */ layer("Mish");
 /** `x.hardswish()`. */
-export const Hardswish: LayerClass<"hardswish"> = /* @__PURE__ */ layer("Hardswish", "hardswish");
+export const Hardswish: LayerClass<"hardswish"> = /* @__PURE__ */ layer("Hardswish");
 /** `x.hardsigmoid({ alpha, beta })`. */
-export const Hardsigmoid: LayerClass<"hardsigmoid"> = /* @__PURE__ */ layer("Hardsigmoid", "hardsigmoid");
+export const Hardsigmoid: LayerClass<"hardsigmoid"> = /* @__PURE__ */ layer("Hardsigmoid");
 /** `x.hardtanh({ minVal, maxVal })`. */
-export const Hardtanh: LayerClass<"hardtanh"> = /* @__PURE__ */ layer("Hardtanh", "hardtanh");
+export const Hardtanh: LayerClass<"hardtanh"> = /* @__PURE__ */ layer("Hardtanh");
 /** `x.hardshrink(lambd)`. */
-export const Hardshrink: LayerClass<"hardshrink"> = /* @__PURE__ */ layer("Hardshrink", "hardshrink");
+export const Hardshrink: LayerClass<"hardshrink"> = /* @__PURE__ */ layer("Hardshrink");
 /** `x.softshrink(lambd)`. */
-export const Softshrink: LayerClass<"softshrink"> = /* @__PURE__ */ layer("Softshrink", "softshrink");
+export const Softshrink: LayerClass<"softshrink"> = /* @__PURE__ */ layer("Softshrink");
 /** `x.tanhshrink()`. */
-export const Tanhshrink: LayerClass<"tanhshrink"> = /* @__PURE__ */ layer("Tanhshrink", "tanhshrink");
+export const Tanhshrink: LayerClass<"tanhshrink"> = /* @__PURE__ */ layer("Tanhshrink");
 /** `x.threshold(threshold, value)`. */
-export const Threshold: LayerClass<"threshold"> = /* @__PURE__ */ layer("Threshold", "threshold");
+export const Threshold: LayerClass<"threshold"> = /* @__PURE__ */ layer("Threshold");
 /** `x.rrelu({ lower, upper })`. */
 export const RReLU: LayerClass<"rrelu"> = /* @__PURE__ */ layer("RReLU", "rrelu");
 /** `x.sigmoid()`. */
-export const Sigmoid: LayerClass<"sigmoid"> = /* @__PURE__ */ layer("Sigmoid", "sigmoid");
+export const Sigmoid: LayerClass<"sigmoid"> = /* @__PURE__ */ layer("Sigmoid");
 /** `x.logsigmoid()`. */
 export const LogSigmoid: LayerClass<"logsigmoid"> = /* @__PURE__ */ layer("LogSigmoid", "logsigmoid");
 /** `x.tanh()`. */
-export const Tanh: LayerClass<"tanh"> = /* @__PURE__ */ layer("Tanh", "tanh");
+export const Tanh: LayerClass<"tanh"> = /* @__PURE__ */ layer("Tanh");
 /** `x.softplus(beta)`. */
-export const Softplus: LayerClass<"softplus"> = /* @__PURE__ */ layer("Softplus", "softplus");
+export const Softplus: LayerClass<"softplus"> = /* @__PURE__ */ layer("Softplus");
 /** `x.softsign()`. */
-export const Softsign: LayerClass<"softsign"> = /* @__PURE__ */ layer("Softsign", "softsign");
+export const Softsign: LayerClass<"softsign"> = /* @__PURE__ */ layer("Softsign");
 /** `x.glu(dim)`. */
 export const GLU: LayerClass<"glu"> = /* @__PURE__ */ layer("GLU", "glu");
 /** `x.softmax(axis)`. */
-export const Softmax: LayerClass<"softmax"> = /* @__PURE__ */ layer("Softmax", "softmax");
+export const Softmax: LayerClass<"softmax"> = /* @__PURE__ */ layer("Softmax");
 /** `x.softmin(axis)`. */
-export const Softmin: LayerClass<"softmin"> = /* @__PURE__ */ layer("Softmin", "softmin");
+export const Softmin: LayerClass<"softmin"> = /* @__PURE__ */ layer("Softmin");
 /** `x.logSoftmax(axis)`. */
-export const LogSoftmax: LayerClass<"logSoftmax"> = /* @__PURE__ */ layer("LogSoftmax", "logSoftmax");
+export const LogSoftmax: LayerClass<"logSoftmax"> = /* @__PURE__ */ layer("LogSoftmax");
 
 // ---- pools and images: kernels of any rank
 
 /** `x.maxPool2d(kernelSize, options)`. */
-export const MaxPool2d: LayerClass<"maxPool2d"> = /* @__PURE__ */ layer("MaxPool2d", "maxPool2d");
+export const MaxPool2d: LayerClass<"maxPool2d"> = /* @__PURE__ */ layer("MaxPool2d");
 /** `x.avgPool2d(kernelSize, options)`. */
-export const AvgPool2d: LayerClass<"avgPool2d"> = /* @__PURE__ */ layer("AvgPool2d", "avgPool2d");
+export const AvgPool2d: LayerClass<"avgPool2d"> = /* @__PURE__ */ layer("AvgPool2d");
 /** `x.maxPool1d(kernelSize, options)`. */
-export const MaxPool1d: LayerClass<"maxPool1d"> = /* @__PURE__ */ layer("MaxPool1d", "maxPool1d");
+export const MaxPool1d: LayerClass<"maxPool1d"> = /* @__PURE__ */ layer("MaxPool1d");
 /** `x.maxPool3d(kernelSize, options)`. */
-export const MaxPool3d: LayerClass<"maxPool3d"> = /* @__PURE__ */ layer("MaxPool3d", "maxPool3d");
+export const MaxPool3d: LayerClass<"maxPool3d"> = /* @__PURE__ */ layer("MaxPool3d");
 /** `x.avgPool1d(kernelSize, options)`. */
-export const AvgPool1d: LayerClass<"avgPool1d"> = /* @__PURE__ */ layer("AvgPool1d", "avgPool1d");
+export const AvgPool1d: LayerClass<"avgPool1d"> = /* @__PURE__ */ layer("AvgPool1d");
 /** `x.avgPool3d(kernelSize, options)`. */
-export const AvgPool3d: LayerClass<"avgPool3d"> = /* @__PURE__ */ layer("AvgPool3d", "avgPool3d");
+export const AvgPool3d: LayerClass<"avgPool3d"> = /* @__PURE__ */ layer("AvgPool3d");
 /** `x.adaptiveMaxPool1d(outputSize, options)`. */
-export const AdaptiveMaxPool1d: LayerClass<"adaptiveMaxPool1d"> = /* @__PURE__ */ layer(
-  "AdaptiveMaxPool1d",
-  "adaptiveMaxPool1d",
-);
+export const AdaptiveMaxPool1d: LayerClass<"adaptiveMaxPool1d"> = /* @__PURE__ */ layer("AdaptiveMaxPool1d");
 /** `x.adaptiveMaxPool2d(outputSize, options)`. */
-export const AdaptiveMaxPool2d: LayerClass<"adaptiveMaxPool2d"> = /* @__PURE__ */ layer(
-  "AdaptiveMaxPool2d",
-  "adaptiveMaxPool2d",
-);
+export const AdaptiveMaxPool2d: LayerClass<"adaptiveMaxPool2d"> = /* @__PURE__ */ layer("AdaptiveMaxPool2d");
 /** `x.adaptiveMaxPool3d(outputSize, options)`. */
-export const AdaptiveMaxPool3d: LayerClass<"adaptiveMaxPool3d"> = /* @__PURE__ */ layer(
-  "AdaptiveMaxPool3d",
-  "adaptiveMaxPool3d",
-);
+export const AdaptiveMaxPool3d: LayerClass<"adaptiveMaxPool3d"> = /* @__PURE__ */ layer("AdaptiveMaxPool3d");
+/** `x.lpPool1d(normType, kernelSize, options)`. */
+export const LPPool1d: LayerClass<"lpPool1d"> = /* @__PURE__ */ layer("LPPool1d", "lpPool1d");
+/** `x.lpPool3d(normType, kernelSize, options)`. */
+export const LPPool3d: LayerClass<"lpPool3d"> = /* @__PURE__ */ layer("LPPool3d", "lpPool3d");
+/** `x.fractionalMaxPool2d(kernelSize, options)`. */
+export const FractionalMaxPool2d: LayerClass<"fractionalMaxPool2d"> = /* @__PURE__ */ layer("FractionalMaxPool2d");
+/** `x.fractionalMaxPool3d(kernelSize, options)`. */
+export const FractionalMaxPool3d: LayerClass<"fractionalMaxPool3d"> = /* @__PURE__ */ layer("FractionalMaxPool3d");
+/** `x.maxUnpool1d(indices, kernelSize, options)`: called with x and the indices. */
+export const MaxUnpool1d: LossClass<"maxUnpool1d"> = /* @__PURE__ */ loss("MaxUnpool1d");
+/** `x.maxUnpool2d(indices, kernelSize, options)`: called with x and the indices. */
+export const MaxUnpool2d: LossClass<"maxUnpool2d"> = /* @__PURE__ */ loss("MaxUnpool2d");
+/** `x.maxUnpool3d(indices, kernelSize, options)`: called with x and the indices. */
+export const MaxUnpool3d: LossClass<"maxUnpool3d"> = /* @__PURE__ */ loss("MaxUnpool3d");
+/** `x.im2col(kernelSize, options)`: PyTorch's `nn.Unfold`. */
+export const Unfold: LayerClass<"im2col"> = /* @__PURE__ */ layer("Unfold", "im2col");
+/** `x.fold(outputSize, kernelSize, options)`. */
+export const Fold: LayerClass<"fold"> = /* @__PURE__ */ layer("Fold");
 /** `x.lpPool2d(normType, kernelSize, options)`. */
 export const LPPool2d: LayerClass<"lpPool2d"> = /* @__PURE__ */ layer("LPPool2d", "lpPool2d");
 /** `x.adaptiveAvgPool1d(outputSize)`. */
-export const AdaptiveAvgPool1d: LayerClass<"adaptiveAvgPool1d"> = /* @__PURE__ */ layer(
-  "AdaptiveAvgPool1d",
-  "adaptiveAvgPool1d",
-);
+export const AdaptiveAvgPool1d: LayerClass<"adaptiveAvgPool1d"> = /* @__PURE__ */ layer("AdaptiveAvgPool1d");
 /** `x.adaptiveAvgPool2d(outputSize)`. */
-export const AdaptiveAvgPool2d: LayerClass<"adaptiveAvgPool2d"> = /* @__PURE__ */ layer(
-  "AdaptiveAvgPool2d",
-  "adaptiveAvgPool2d",
-);
+export const AdaptiveAvgPool2d: LayerClass<"adaptiveAvgPool2d"> = /* @__PURE__ */ layer("AdaptiveAvgPool2d");
 /** `x.adaptiveAvgPool3d(outputSize)`. */
-export const AdaptiveAvgPool3d: LayerClass<"adaptiveAvgPool3d"> = /* @__PURE__ */ layer(
-  "AdaptiveAvgPool3d",
-  "adaptiveAvgPool3d",
-);
+export const AdaptiveAvgPool3d: LayerClass<"adaptiveAvgPool3d"> = /* @__PURE__ */ layer("AdaptiveAvgPool3d");
 /** `x.interpolate(size, options)`. */
 export const Upsample: LayerClass<"interpolate"> = /* @__PURE__ */ layer("Upsample", "interpolate");
 /** `x.pixelShuffle(factor)`. */
-export const PixelShuffle: LayerClass<"pixelShuffle"> = /* @__PURE__ */ layer("PixelShuffle", "pixelShuffle");
+export const PixelShuffle: LayerClass<"pixelShuffle"> = /* @__PURE__ */ layer("PixelShuffle");
 /** `x.pixelUnshuffle(factor)`. */
-export const PixelUnshuffle: LayerClass<"pixelUnshuffle"> = /* @__PURE__ */ layer("PixelUnshuffle", "pixelUnshuffle");
+export const PixelUnshuffle: LayerClass<"pixelUnshuffle"> = /* @__PURE__ */ layer("PixelUnshuffle");
 /** `x.channelShuffle(groups)`. */
-export const ChannelShuffle: LayerClass<"channelShuffle"> = /* @__PURE__ */ layer("ChannelShuffle", "channelShuffle");
+export const ChannelShuffle: LayerClass<"channelShuffle"> = /* @__PURE__ */ layer("ChannelShuffle");
 /** `x.localResponseNorm(size, options)`. */
-export const LocalResponseNorm: LayerClass<"localResponseNorm"> = /* @__PURE__ */ layer(
-  "LocalResponseNorm",
-  "localResponseNorm",
-);
+export const LocalResponseNorm: LayerClass<"localResponseNorm"> = /* @__PURE__ */ layer("LocalResponseNorm");
 /** `x.pad(padding, { mode, value })`. */
-export const Pad: LayerClass<"pad"> = /* @__PURE__ */ layer("Pad", "pad");
+export const Pad: LayerClass<"pad"> = /* @__PURE__ */ layer("Pad");
 /** `x.unflatten(dim, sizes)`. */
-export const Unflatten: LayerClass<"unflatten"> = /* @__PURE__ */ layer("Unflatten", "unflatten");
+export const Unflatten: LayerClass<"unflatten"> = /* @__PURE__ */ layer("Unflatten");
 
 // ---- losses
 
 /** `x.mseLoss(target, options)`. */
 export const MSELoss: LossClass<"mseLoss"> = /* @__PURE__ */ loss("MSELoss", "mseLoss");
 /** `x.l1Loss(target, options)`. */
-export const L1Loss: LossClass<"l1Loss"> = /* @__PURE__ */ loss("L1Loss", "l1Loss");
+export const L1Loss: LossClass<"l1Loss"> = /* @__PURE__ */ loss("L1Loss");
 /** `x.smoothL1Loss(target, options)`. */
-export const SmoothL1Loss: LossClass<"smoothL1Loss"> = /* @__PURE__ */ loss("SmoothL1Loss", "smoothL1Loss");
+export const SmoothL1Loss: LossClass<"smoothL1Loss"> = /* @__PURE__ */ loss("SmoothL1Loss");
 /** `x.huberLoss(target, options)`. */
-export const HuberLoss: LossClass<"huberLoss"> = /* @__PURE__ */ loss("HuberLoss", "huberLoss");
+export const HuberLoss: LossClass<"huberLoss"> = /* @__PURE__ */ loss("HuberLoss");
 /** `x.crossEntropy(target, options)`. */
 export const CrossEntropyLoss: LossClass<"crossEntropy"> = /* @__PURE__ */ loss("CrossEntropyLoss", "crossEntropy");
 /** `x.nllLoss(target, weight, options)`. */
@@ -211,16 +221,13 @@ export const BCEWithLogitsLoss: LossClass<"binaryCrossentropyLogits"> = /* @__PU
 /** `x.klDiv(target, options)`. */
 export const KLDivLoss: LossClass<"klDiv"> = /* @__PURE__ */ loss("KLDivLoss", "klDiv");
 /** `x.softMarginLoss(target, options)`. */
-export const SoftMarginLoss: LossClass<"softMarginLoss"> = /* @__PURE__ */ loss("SoftMarginLoss", "softMarginLoss");
+export const SoftMarginLoss: LossClass<"softMarginLoss"> = /* @__PURE__ */ loss("SoftMarginLoss");
 /** `x.hingeEmbeddingLoss(target, options)`. */
-export const HingeEmbeddingLoss: LossClass<"hingeEmbeddingLoss"> = /* @__PURE__ */ loss(
-  "HingeEmbeddingLoss",
-  "hingeEmbeddingLoss",
-);
+export const HingeEmbeddingLoss: LossClass<"hingeEmbeddingLoss"> = /* @__PURE__ */ loss("HingeEmbeddingLoss");
 /** `x.poissonNllLoss(target, options)`. */
 export const PoissonNLLLoss: LossClass<"poissonNllLoss"> = /* @__PURE__ */ loss("PoissonNLLLoss", "poissonNllLoss");
 /** `x.multiMarginLoss(target, options)`. */
-export const MultiMarginLoss: LossClass<"multiMarginLoss"> = /* @__PURE__ */ loss("MultiMarginLoss", "multiMarginLoss");
+export const MultiMarginLoss: LossClass<"multiMarginLoss"> = /* @__PURE__ */ loss("MultiMarginLoss");
 /** `x.multilabelMarginLoss(target, options)`. */
 export const MultiLabelMarginLoss: LossClass<"multilabelMarginLoss"> = /* @__PURE__ */ loss(
   "MultiLabelMarginLoss",
@@ -231,3 +238,20 @@ export const MultiLabelSoftMarginLoss: LossClass<"multilabelSoftMarginLoss"> = /
   "MultiLabelSoftMarginLoss",
   "multilabelSoftMarginLoss",
 );
+/** `x.cosineSimilarity(x2, dim, options)`: called with both. */
+export const CosineSimilarity: LossClass<"cosineSimilarity"> = /* @__PURE__ */ loss("CosineSimilarity");
+/** `x.pairwiseDistance(x2, options)`: called with both. */
+export const PairwiseDistance: LossClass<"pairwiseDistance"> = /* @__PURE__ */ loss("PairwiseDistance");
+/** `x.gaussianNllLoss(target, variance, options)`. */
+export const GaussianNLLLoss: ComparedClass<"gaussianNllLoss"> = /* @__PURE__ */ loss(
+  "GaussianNLLLoss",
+  "gaussianNllLoss",
+);
+/** `x.cosineEmbeddingLoss(x2, target, options)`. */
+export const CosineEmbeddingLoss: ComparedClass<"cosineEmbeddingLoss"> = /* @__PURE__ */ loss("CosineEmbeddingLoss");
+/** `x.marginRankingLoss(x2, target, options)`. */
+export const MarginRankingLoss: ComparedClass<"marginRankingLoss"> = /* @__PURE__ */ loss("MarginRankingLoss");
+/** `x.tripletMarginLoss(positive, negative, options)`. */
+export const TripletMarginLoss: ComparedClass<"tripletMarginLoss"> = /* @__PURE__ */ loss("TripletMarginLoss");
+/** `x.ctcLoss(targets, inputLengths, targetLengths, options)`. */
+export const CTCLoss: ComparedClass<"ctcLoss"> = /* @__PURE__ */ loss("CTCLoss", "ctcLoss");

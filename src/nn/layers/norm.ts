@@ -11,7 +11,7 @@ import { prod, sameArray } from "../../helpers/math.ts";
 import { checkInteger, checkOptions } from "../../helpers/options.ts";
 import { checkTensor } from "../../tensor/handle/base.ts";
 import { Tensor } from "../../tensor/tensor.ts";
-import { sizesOf } from "./init.ts";
+import { named, sizesOf } from "./init.ts";
 
 function ones(shape: number[]): Tensor {
   return Tensor.ones(shape, { requiresGrad: true });
@@ -246,6 +246,32 @@ export class InstanceNorm extends GroupNorm {
     super(size, size, options);
   }
 }
+
+/** {@linkcode InstanceNorm} as PyTorch has it: of samples of `rank` axes behind the channels, one or a batch, not affine unless asked. */
+function instanceNorm(name: string, rank: number): typeof InstanceNorm {
+  const made = class extends InstanceNorm {
+    constructor(size: number, options: GroupNormOptions = {}) {
+      checkOptions(`make ${name}`, options, ["eps", "affine"]);
+      super(size, { ...options, affine: options.affine ?? false });
+    }
+    override call(x: Tensor): Tensor {
+      const { ndim, shape } = checkTensor("normalize groups", "x", x);
+      if (ndim === rank + 1) return super.call(x.unsqueeze(0)).squeeze(0);
+      if (ndim === rank + 2) return super.call(x);
+      throw new ShapeError("normalize groups of", {
+        shapes: [shape],
+        reason: `${name} takes ${rank} axes behind the channels: [N, C, ...] or [C, ...]`,
+      });
+    }
+  };
+  return named(made, name);
+}
+/** {@linkcode InstanceNorm} of `[N, C, L]` or `[C, L]`; without scale and shift unless `affine` is true, as in PyTorch. */
+export const InstanceNorm1d: typeof InstanceNorm = /* @__PURE__ */ instanceNorm("InstanceNorm1d", 1);
+/** {@linkcode InstanceNorm} of `[N, C, H, W]` or `[C, H, W]`; without scale and shift unless `affine` is true, as in PyTorch. */
+export const InstanceNorm2d: typeof InstanceNorm = /* @__PURE__ */ instanceNorm("InstanceNorm2d", 2);
+/** {@linkcode InstanceNorm} of `[N, C, D, H, W]` or `[C, D, H, W]`; without scale and shift unless `affine` is true, as in PyTorch. */
+export const InstanceNorm3d: typeof InstanceNorm = /* @__PURE__ */ instanceNorm("InstanceNorm3d", 3);
 
 /** Options of {@linkcode RMSNorm}. */
 export interface RMSNormOptions {

@@ -9,8 +9,8 @@ import { type DTypeLike, dtypeMin, dtypes, toDType } from "../../dtype/dtype.ts"
 import { promote, sumDType } from "../../dtype/promotion.ts";
 import { envNumber } from "../../helpers/env.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
-import { ceilDiv, prod, rangeOf, sameArray } from "../../helpers/math.ts";
-import { checkChoice, checkInteger, checkNumber, checkOptions, describe, describeList } from "../../helpers/options.ts";
+import { ceilDiv, prod, rangeOf } from "../../helpers/math.ts";
+import { checkChoice, checkInteger, checkOptions, describe, describeList } from "../../helpers/options.ts";
 import { ReduceArg } from "../../uop/core/args.ts";
 import { broadcastTo, expand, flip, permute, reshape } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
@@ -21,8 +21,6 @@ import { checkIntegers } from "../handle/axes.ts";
 import { checkTensor, maybeTensor, TensorBase } from "../handle/base.ts";
 import { checkSameDevice } from "../handle/broadcast.ts";
 import { constantAxis, sizedAs } from "../handle/dims.ts";
-import { foldKeys } from "../nodes/segments.ts";
-import { gatherNode, indexNode } from "../nodes/select.ts";
 import { padLast, type Pairs, pool } from "../nodes/windows.ts";
 import type { ElementwiseTensor } from "../ops/elementwise.ts";
 import { sumLast } from "../math/linalg.ts";
@@ -81,7 +79,8 @@ export interface InterpolateOptions {
 
 const POOL_OPTIONS = ["stride", "dilation", "padding", "ceilMode"] as const;
 
-function perAxis(action: string, name: string, value: PerAxis, rank: number, least: number): number[] {
+/** As many integers, of at least `least`, as there are axes. @throws {ArgumentError} */
+export function perAxis(action: string, name: string, value: PerAxis, rank: number, least: number): number[] {
   const list: unknown = typeof value === "number" ? new Array<number>(rank).fill(value) : value;
   const fits = (n: unknown) => Number.isSafeInteger(n) && n as number >= least;
   if (!Array.isArray(list) || list.length !== rank || !Array.from(list).every(fits)) {
@@ -93,14 +92,14 @@ function perAxis(action: string, name: string, value: PerAxis, rank: number, lea
 }
 
 /** How many axes windows of this size have: a number stands for two. @throws {ArgumentError} for what is no size */
-function windowRank(action: string, name: string, size: PerAxis): number {
+export function windowRank(action: string, name: string, size: PerAxis): number {
   if (typeof size === "number") return 2;
   if (Array.isArray(size)) return size.length;
   throw new ArgumentError(action, { reason: `${name} must be a number or a list of numbers, not ${describe(size)}` });
 }
 
 /** Padding as pairs, first spatial axis first. */
-function padPairs(action: string, padding: PerAxis, rank: number, least = 0): [number, number][] {
+export function padPairs(action: string, padding: PerAxis, rank: number, least = 0): [number, number][] {
   if (rank > 0 && Array.isArray(padding) && padding.length === 2 * rank) { // before, after; the last axis first
     const list = perAxis(action, "padding", padding, 2 * rank, least);
     return rangeOf(rank).map((i) => [list[2 * (rank - 1 - i)], list[2 * (rank - 1 - i) + 1]]);
@@ -178,14 +177,8 @@ function toWinner(rank: number): GradientArg {
 
 const TO_WINNER: GradientArg[] = [];
 
-/** Of values `[..., n]` written to places `[..., size]` at `keys`: what is at each one's place. */
-const FROM_PLACES = new GradientArg(
-  (g, [values, keys]) => [gatherNode(g, shapeOf(values).length - 1, keys), undefined],
-  true,
-);
-
 /** The last `rank` axes of a shape. */
-function lastAxes(shape: readonly number[], rank: number): number[] {
+export function lastAxes(shape: readonly number[], rank: number): number[] {
   return rangeOf(rank).map((i) => shape.length - rank + i);
 }
 
@@ -341,28 +334,6 @@ export abstract class ConvTensor extends TensorBase {
   }
 
   /**
-   * The sum of x^normType over windows of the last axes (as many as `kernelSize` lists; a number stands for two), to the
-   * power 1 / normType: a norm for even orders, of what is not negative for all. A window that `ceilMode` lets begin inside
-   * counts as if it was whole. The gradient of a sum of 0 is 0, as in PyTorch.
-   *
-   * @throws {ShapeError} where no window fits @throws {ArgumentError} for an order that is 0 or not finite
-   */
-  lpPool2d(
-    normType: number,
-    kernelSize: PerAxis = [2, 2],
-    options: Pick<PoolOptions, "stride" | "ceilMode"> = {},
-  ): this {
-    const action = "lpPool2d";
-    checkOptions(action, options, ["stride", "ceilMode"]);
-    if (!Number.isFinite(checkNumber(action, "normType", normType)) || normType === 0) {
-      throw new ArgumentError(action, { reason: `normType must be a number other than 0, not ${normType}` });
-    }
-    const { kernel } = this.window(action, kernelSize, options);
-    const sum = this.pow(normType).avgPool2d(kernelSize, options).mul(prod(kernel)), isZero = sum.eq(0);
-    return isZero.where(0, (isZero.where(1, sum) as this).pow(1 / normType)) as this;
-  }
-
-  /**
    * Maxima over windows of the last axes (as many as `kernelSize` lists; a number stands for two). Padding never wins. Of
    * equal maxima the first is it, of NaN the last: it has the gradient, and with `returnIndices` its position, flat in the
    * spatial axes, is given too, as int32
@@ -400,57 +371,6 @@ export abstract class ConvTensor extends TensorBase {
     const key = reduceLast(Ops.MAX, rankOf(pooled, place, largest, rank), rank);
     const known = key.lt(total + 1).where(key, key.mul(-1).add(lastOf(key)));
     return [this.wrap(most), this.wrap(known.mul(-1).add(total))];
-  }
-
-  /**
-   * Undoes {@linkcode maxPool2d}: puts each value at its flat index, and zeros elsewhere. Of several at one index, as where
-   * overlapping windows share a maximum, the last is written, and all have the gradient of that place, as in PyTorch. An
-   * index beyond the result writes nothing.
-   * @throws {ShapeError} unless `indices` have this shape @throws {DTypeError} unless they are integers
-   */
-  maxUnpool2d(
-    indices: this,
-    kernelSize: PerAxis = [2, 2],
-    options: Omit<PoolOptions, "ceilMode"> & { readonly outputSize?: readonly number[] } = {},
-  ): this {
-    checkOptions("unpool", options, ["stride", "dilation", "padding", "outputSize"]);
-    const rank = windowRank("unpool", "kernelSize", kernelSize);
-    checkTensor("unpool", "indices", indices);
-    const shape = this.shape, lead = shape.slice(0, -rank), from = prod(shape.slice(-rank));
-    const kernel = perAxis("unpool", "kernelSize", kernelSize, rank, 1);
-    const stride = perAxis("unpool", "stride", options.stride ?? kernel, rank, 1);
-    const gaps = perAxis("unpool", "dilation", options.dilation ?? 1, rank, 1);
-    const pairs = padPairs("unpool", options.padding ?? 0, rank);
-    if (rank === 0 || shape.length < rank) {
-      throw new ShapeError("unpool", { shapes: [shape], reason: `it has fewer axes than the kernel, ${rank}` });
-    }
-    if (!sameArray(indices.shape, shape)) {
-      throw new ShapeError("unpool", {
-        shapes: [shape, indices.shape],
-        reason: "there must be an index for each value",
-      });
-    }
-    if (!indices.dtype.isInt) {
-      throw new DTypeError("unpool with indices of dtype", {
-        dtypes: [indices.dtype],
-        reason: "they must be integers",
-      });
-    }
-    const given = options.outputSize === undefined
-      ? undefined
-      : checkIntegers("unpool", "outputSize", options.outputSize).slice(-rank);
-    const size = given ??
-      kernel.map((k, i) =>
-        (shape[lead.length + i] - 1) * stride[i] - pairs[i][0] - pairs[i][1] + gaps[i] * (k - 1) + 1
-      );
-    perAxis("unpool", "outputSize", size, rank, 0);
-    const total = prod(size), result = broadcastTo(constant(0, this.dtype), [...lead, total]);
-    for (const axis of lastAxes(shape, rank)) constantAxis("unpool", this.uop, axis);
-    const keys = indexNode("unpool", reshape(indices.uop, [...lead, from]), result, lead.length);
-    const values = reshape(this.uop, [...lead, from]);
-    const spread = foldKeys(keys, values, total, "last").values;
-    const made = this.dtype.isFloat && from > 0 ? withGradient(spread, [values, keys], FROM_PLACES) : spread;
-    return this.wrap(reshape(made, [...lead, ...size]));
   }
 
   /**

@@ -10,7 +10,7 @@ import { prod } from "../../helpers/math.ts";
 import { checkBoolean, checkCount, checkNumber, checkOptions, describeList } from "../../helpers/options.ts";
 import { checkTensor, TensorBase } from "../handle/base.ts";
 import { drawUniform } from "../nodes/random.ts";
-import type { ConvOptions, PerAxis, PoolOptions } from "./conv.ts";
+import type { ConvOptions, ConvTransposeOptions, PerAxis, PoolOptions } from "./conv.ts";
 import type { PoolTensor } from "./pools.ts";
 
 /** Options of {@linkcode RankTensor.fractionalMaxPool2d}: the size of the result, or its share of that of this. */
@@ -30,12 +30,22 @@ export type AveragePoolOptions = PoolOptions & {
 };
 
 /** As many numbers as there are axes. @throws {ArgumentError} */
-function perAxisOf(action: string, name: string, given: unknown, rank: number): number[] {
+export function perAxisOf(action: string, name: string, given: unknown, rank: number): number[] {
   if (typeof given === "number") return new Array<number>(rank).fill(given);
   if (!Array.isArray(given) || given.length !== rank) {
     throw new ArgumentError(action, { reason: `${name} must be a number or ${rank}, not ${describeList(given)}` });
   }
   return given.map((x: unknown) => checkNumber(action, name, x));
+}
+
+/** Throws unless the windows of a weight have `rank` axes. @throws {ShapeError} */
+function checkRank(action: string, x: TensorBase, weight: TensorBase, rank: number, channels: string): void {
+  const { shape } = checkTensor(action, "weight", weight);
+  if (shape.length === rank + 2) return;
+  throw new ShapeError(action, {
+    shapes: [x.shape, shape],
+    reason: `the weight has ${rank} axes behind the channels: [${channels}, ...]`,
+  });
 }
 
 /** The families that it is written in. */
@@ -80,28 +90,23 @@ export abstract class RankTensor extends TensorBase {
   }
   /** `conv2d` of sequences `[N, Cin, L]` by `[Cout, Cin / groups, K]`. @throws {ShapeError} for another rank */
   conv1d(weight: this, bias?: this, options?: ConvOptions): this {
-    return this.convolved("conv1d", weight, bias, options, 1);
+    checkRank("conv1d", this, weight, 1, "Cout, Cin / groups");
+    return this.conv2d(weight, bias, options);
   }
   /** `conv2d` of volumes `[N, Cin, D, H, W]` by `[Cout, Cin / groups, ...]`. @throws {ShapeError} for another rank */
   conv3d(weight: this, bias?: this, options?: ConvOptions): this {
-    return this.convolved("conv3d", weight, bias, options, 3);
-  }
-  /** A convolution whose windows have `rank` axes. */
-  private convolved(
-    action: string,
-    weight: this,
-    bias: this | undefined,
-    options: ConvOptions | undefined,
-    rank: number,
-  ): this {
-    const { shape } = checkTensor(action, "weight", weight);
-    if (shape.length !== rank + 2) {
-      throw new ShapeError(action, {
-        shapes: [this.shape, shape],
-        reason: `the weight has ${rank} axes behind the channels: [Cout, Cin / groups, ...]`,
-      });
-    }
+    checkRank("conv3d", this, weight, 3, "Cout, Cin / groups");
     return this.conv2d(weight, bias, options);
+  }
+  /** `convTranspose2d` of sequences `[N, Cin, L]` by `[Cin, Cout / groups, K]`. @throws {ShapeError} for another rank */
+  convTranspose1d(weight: this, bias?: this, options?: ConvTransposeOptions): this {
+    checkRank("convTranspose1d", this, weight, 1, "Cin, Cout / groups");
+    return this.convTranspose2d(weight, bias, options);
+  }
+  /** `convTranspose2d` of volumes `[N, Cin, D, H, W]` by `[Cin, Cout / groups, ...]`. @throws {ShapeError} for another rank */
+  convTranspose3d(weight: this, bias?: this, options?: ConvTransposeOptions): this {
+    checkRank("convTranspose3d", this, weight, 3, "Cin, Cout / groups");
+    return this.convTranspose2d(weight, bias, options);
   }
 
   /**

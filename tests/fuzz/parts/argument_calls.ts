@@ -337,6 +337,37 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
     () => f32(1, 2, 4, 4),
     () => [num(2), maybe(axes([2, 2])), opts({ stride: axes(1), ceilMode: bool(true) })],
   ),
+  lpPool1d: ofMade(() => f32(1, 2, 4), () => [num(2), axes([2]), opts({ stride: axes([1]), ceilMode: bool(true) })]),
+  lpPool3d: ofMade(
+    () => f32(1, 1, 2, 2, 2),
+    () => [num(2), axes([2, 2, 2]), opts({ stride: axes([1, 1, 1]), ceilMode: bool(true) })],
+  ),
+  convTranspose1d: ofMade(() => f32(1, 2, 4), () => [
+    tensor(f32(2, 2, 2)),
+    maybe(tensor(f32(2))),
+    opts({ groups: int(1), stride: axes([1]), dilation: axes([1]), padding: axes([0]), outputPadding: axes([0]) }),
+  ]),
+  convTranspose3d: ofMade(() => f32(1, 2, 2, 2, 2), () => [
+    tensor(f32(2, 2, 2, 2, 2)),
+    maybe(tensor(f32(2))),
+    opts({
+      groups: int(1),
+      stride: axes([1, 1, 1]),
+      dilation: axes([1, 1, 1]),
+      padding: axes([0, 0, 0]),
+      outputPadding: axes([0, 0, 0]),
+    }),
+  ]),
+  maxUnpool1d: ofMade(() => f32(1, 1, 2), () => [
+    tensor(new Tensor([[[0, 2]]])),
+    axes([2]),
+    opts({ stride: axes([2]), dilation: axes([1]), padding: axes([0]), outputSize: ints([4]) }),
+  ]),
+  maxUnpool3d: ofMade(() => f32(1, 1, 1, 1, 2), () => [
+    tensor(new Tensor([[[[[0, 2]]]]])),
+    axes([2, 2, 2]),
+    opts({ stride: axes([2, 2, 2]), dilation: axes([1, 1, 1]), padding: axes([0, 0, 0]), outputSize: ints([2, 2, 4]) }),
+  ]),
   maxPool2d: ofMade(() => f32(1, 2, 4, 4), () => [
     maybe(axes([2, 2])),
     opts({ ...window(), ceilMode: bool(true), returnIndices: bool(true) }),

@@ -6,6 +6,8 @@
 import * as dinograd from "../../../mod.ts";
 import { Device, nn, state, Tensor, Variable } from "../../../mod.ts";
 import { Mesh } from "../../../src/dist/dist.ts";
+import * as lazyLayers from "../../../src/nn/layers/named/lazy_layers.ts";
+import * as padLayers from "../../../src/nn/layers/named/pad_layers.ts";
 import * as layersOfFunctions from "../../../src/nn/layers/method_layers.ts";
 import { MeshShape } from "../../../src/uop/core/sharding.ts";
 import { type Call, f32, free, made, type MakeCall, of } from "./argument_makers.ts";
@@ -275,6 +277,9 @@ export const CLASSES: Readonly<Record<string, MakeCall>> = {
   "nn.GRUCell": free(...cell()),
   "nn.GroupNorm": free(int(2), int(4), opts(groupNorm)),
   "nn.InstanceNorm": free(int(4), opts(groupNorm)),
+  "nn.InstanceNorm1d": free(int(4), opts(groupNorm)),
+  "nn.InstanceNorm2d": free(int(4), opts(groupNorm)),
+  "nn.InstanceNorm3d": free(int(4), opts(groupNorm)),
   "nn.LSTM": free(int(3), int(2), opts(layers)),
   "nn.LSTMCell": free(...cell()),
   "nn.LstmCell": free(...cell()),
@@ -504,6 +509,9 @@ export const MEMBERS: Readonly<Record<string, Readonly<Record<string, MakeCall>>
   LSTMCell: { call: of(() => new nn.LSTMCell(3, 2), three, maybe(list([f32(2, 2), f32(2, 2)]))) },
   GroupNorm: { call: of(() => new nn.GroupNorm(1, 2), tensor(f32(1, 2, 3))) },
   InstanceNorm: { call: of(() => new nn.InstanceNorm(2), tensor(f32(1, 2, 3))) },
+  InstanceNorm1d: { call: of(() => new nn.InstanceNorm1d(2), tensor(f32(1, 2, 3))) },
+  InstanceNorm2d: { call: of(() => new nn.InstanceNorm2d(2), tensor(f32(1, 2, 3, 2))) },
+  InstanceNorm3d: { call: of(() => new nn.InstanceNorm3d(2), tensor(f32(1, 2, 3, 1, 2))) },
   LayerNorm: { call: of(() => new nn.LayerNorm(3), three) },
   LayerNorm2d: { call: of(() => new nn.LayerNorm2d(2), tensor(f32(1, 2, 3, 3))) },
   Linear: { call: of(() => new nn.Linear(3, 2), three) },
@@ -611,6 +619,12 @@ export const SETTERS: Readonly<Record<string, () => Call>> = {
 export const LEFT_OUT: Readonly<Record<string, string>> = {
   ...Object.fromEntries(
     Object.keys(layersOfFunctions).map((name) => [`new nn.${name}`, "calls a method, which checks its arguments"]),
+  ),
+  ...Object.fromEntries(
+    Object.keys(lazyLayers).map((name) => [`new nn.${name}`, "takes what its layer takes, when it is called first"]),
+  ),
+  ...Object.fromEntries(
+    Object.keys(padLayers).map((name) => [`new nn.${name}`, "refuses bad sizes: tests/nn/named_layers_test.ts"]),
   ),
   "Tensor.fromUrl": "needs a server; tests/tensor/handle/creation_test.ts",
   "webgpu": "a device that may not be here",
