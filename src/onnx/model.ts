@@ -381,21 +381,34 @@ export async function load<N extends string = string>(
   checkModel(model, bad);
   const isPath = files === undefined && (typeof from === "string" || from instanceof URL);
   const external = await externalData(model, isPath ? { folder: folderOf(file) } : { given: files }, bad);
-  return modelOf(model, bad, { ...place, external });
+  return modelOf(model, bad, { ...place, external, isOnnx: true });
 }
 
 /** A model of records that were checked, or built as they must be. */
 export function modelOf(
   model: ModelProto,
   bad: Fault,
-  { device, trained, external }: {
+  { device, trained, external, isOnnx = false }: {
     readonly device: string;
     readonly trained: boolean;
     readonly external?: External;
+    /** Whether the types that it declares are ONNX's: nodes are held to them. */
+    readonly isOnnx?: boolean;
   },
 ): OnnxModel {
   getDevice(device);
-  const machine: Machine = { model, device, lookup: findOperator, bad, external, trained, weights: new Map() };
+  const machine: Machine = {
+    model,
+    device,
+    lookup: findOperator,
+    bad,
+    external,
+    trained,
+    isOnnx,
+    weights: new Map(),
+    types: new Map(),
+    told: new Set(),
+  };
   for (const t of model.graph.initializers) {
     const v = weightOf(machine, t);
     if (trained && (elementType(v.type)?.dtype.isFloat ?? false)) v.tensor(device).requiresGrad = true;

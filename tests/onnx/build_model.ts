@@ -41,6 +41,8 @@ export interface GraphSpec {
   readonly inputs?: Readonly<Record<string, readonly [type: number, sizes: readonly (number | string)[]]>>;
   readonly outputs: Readonly<Record<string, readonly [type: number, sizes: readonly (number | string)[]]>>;
   readonly initializers?: readonly TensorSpec[];
+  /** What is said of other names. */
+  readonly values?: Readonly<Record<string, readonly [type: number, sizes: readonly (number | string)[]]>>;
 }
 /** A model: a graph, the version of its operators, and functions. */
 export interface ModelSpec extends GraphSpec {
@@ -120,6 +122,7 @@ function writeGraph(w: ProtoWriter, g: GraphSpec): void {
   for (const t of g.initializers ?? []) w.message(5, (m) => writeTensor(m, t));
   for (const [name, port] of Object.entries(g.inputs ?? {})) w.message(11, (m) => writePort(m, name, port));
   for (const [name, port] of Object.entries(g.outputs)) w.message(12, (m) => writePort(m, name, port));
+  for (const [name, port] of Object.entries(g.values ?? {})) w.message(13, (m) => writePort(m, name, port));
 }
 
 /** The bytes of a model. */

@@ -35,6 +35,11 @@ const step = jit((x: Tensor) => model.call(x).y as Tensor);
 - An attribute or input of an operator of com.microsoft that is not known is refused, not passed over.
 - A model is checked before anything runs: names that nothing gives, cycles, functions that call themselves, tensors
   whose bytes are not those of their shape are refused by the name of the node or initializer.
+- Types that lie are treated as onnxruntime treats them: a node that gives other elements than the model declares, inputs of
+  two types where an operator takes one, an attribute of another kind, a weight that is declared as another input are
+  refused by name; an output of other sizes than declared is told once, and given.
+- A result that the device could not hold whatever is freed is refused by the node that gives it, with its inputs; so are
+  lists of over 67 million positions that would be made on the host, and runs of over a million nodes (loops are unrolled).
 - The size of an axis may be a bound variable: one capture then runs for all its values. Arithmetic on such sizes (Shape,
   Gather, Add, Sub, Mul, Div, Range, ConstantOfShape, Expand, Reshape, Slice) stays symbolic; what cannot take one says so.
 

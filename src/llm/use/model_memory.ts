@@ -5,8 +5,8 @@
  * @module
  */
 import { getDevice } from "../../device/device.ts";
+import { bytesLeft } from "../../device/ledger.ts";
 import { dtypes, toDType } from "../../dtype/dtype.ts";
-import { envNumber } from "../../helpers/env.ts";
 import { byteText, OutOfMemoryError } from "../../helpers/errors.ts";
 import type { Gguf } from "../files/gguf.ts";
 import type { CacheKind } from "../model/cache_memory.ts";
@@ -23,8 +23,6 @@ export interface LoadedAs {
   readonly cache: CacheKind;
 }
 
-/** Devices whose memory is that of the host. */
-const ON_HOST: ReadonlySet<string> = new Set(["JS", "WASM", "CLANG"]);
 /** Formats that a model can be written in, and the bits that a weight takes there. */
 const SMALLER = [["Q8_0", 8.5], ["Q4_K_M", 4.9]] as const;
 
@@ -33,30 +31,6 @@ function nbytesOfTexts(spec: ModelSpec, { context, sequences, cache }: Omit<Load
   const { layers, heads, kvHeads, headDim, valueDim, rope } = spec;
   const element = cache === "q8_0" ? 1 + 2 / 32 : toDType(cache).itemsize;
   return context * (sequences * layers * kvHeads * (headDim + valueDim) * element + 4 * rope.dim + 12 * heads * CHUNK);
-}
-
-/** What is used of the runtime. */
-interface Runtime {
-  permissions?: { querySync(d: { name: string; kind: string }): { state: string } };
-  systemMemoryInfo?: () => { readonly available: number; readonly swapFree: number };
-}
-/** Bytes that the host has left, where it may be asked. */
-function hostBytes(): number | undefined {
-  const deno = (globalThis as { Deno?: Runtime }).Deno;
-  try {
-    const asked = deno?.permissions?.querySync({ name: "sys", kind: "systemMemoryInfo" }).state === "granted";
-    const info = asked ? deno?.systemMemoryInfo?.() : undefined;
-    return info && info.available + info.swapFree;
-  } catch {
-    return undefined;
-  }
-}
-/** Bytes that a device has left, where that is known. */
-function bytesLeft(device: string): number | undefined {
-  const { used, inner } = getDevice(device).allocator, limit = envNumber("MAX_MEMORY") || Infinity;
-  const own = Math.min(limit, inner.capacity ?? Infinity) - used;
-  const left = Math.min(own, ON_HOST.has(device) && hostBytes() || Infinity);
-  return left === Infinity ? undefined : Math.max(0, left);
 }
 
 /** Options with which a model would take no more than `room` bytes. */

@@ -6,6 +6,7 @@
  * @module
  */
 import { nodeText } from "../values/node_call.ts";
+import { MAX_NODES } from "../values/room.ts";
 import type { Fault } from "../values/value.ts";
 import {
   functionKey,
@@ -15,6 +16,7 @@ import {
   type Node,
   type TensorProto,
 } from "../wire/messages.ts";
+import { checkInitializers } from "./declared_types.ts";
 
 /** The graphs in attributes of a node. */
 function graphsOf(node: Node): Graph[] {
@@ -92,9 +94,6 @@ function calledBy(nodes: readonly Node[], model: ModelProto): FunctionProto[] {
   });
 }
 
-/** Nodes that a run may have, at most, those of functions at each call. */
-const MAX_NODES = 1_000_000;
-
 /** Counts what nodes run, functions at each of their calls. */
 class Counts {
   private readonly known = new Map<FunctionProto, number>();
@@ -126,6 +125,7 @@ export function checkModel(model: ModelProto, bad: Fault): void {
   if (!model.opsets.has("") && model.graph.nodes.some((n) => n.domain === "")) {
     throw bad("it does not say which version of the operators it uses (opset_import)");
   }
+  checkInitializers(model, bad);
   checkGraph(model.graph, new Set(), bad);
   const done = new Set<FunctionProto>();
   const visit = (f: FunctionProto, trail: readonly FunctionProto[]): void => {

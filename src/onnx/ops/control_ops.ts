@@ -109,7 +109,7 @@ function splitToSequence(c: Call): Result {
     ? new Array<number>(n).fill(1)
     : c.shape(1).length > 0
     ? given
-    : Array.from({ length: Math.ceil(n / given[0]) }, (_, i) => Math.min(given[0], n - i * given[0]));
+    : Array.from({ length: c.list(Math.ceil(n / given[0])) }, (_, i) => Math.min(given[0], n - i * given[0]));
   const parts = x.split(sizes, axis);
   const flat = given === undefined && c.int("keepdims", 1) === 0;
   return new Sequence(parts.map((p) => valueOf(flat ? p.squeeze(axis) : p, c.type(0))));

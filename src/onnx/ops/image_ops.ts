@@ -61,6 +61,7 @@ function tapsOf(c: Call, axis: AxisResize, mode: string, coordinates: string, ro
     scale = anti ? Math.min(1, axis.scale) : 1;
   const reach = mode === "cubic" ? 2 : 1, start = mode === "nearest" ? 0 : Math.floor(-reach / scale) + 1;
   const count = mode === "nearest" ? 1 : 2 - 2 * start, exclude = c.int("exclude_outside", 0) === 1, n = axis.input;
+  c.list(axis.output * count);
   const at: number[][] = Array.from({ length: count }, () => []),
     weight = at.map((): number[] => []),
     outside: boolean[] = [];
@@ -193,7 +194,7 @@ function affineGrid(c: Call): Result {
   const theta = c.x(0), [n, , ...sizes] = c.numbers(1), corners = c.int("align_corners", 0) === 1, rank = sizes.length;
   const axes = sizes.map((s, i) => {
     const points = Array.from(
-      { length: s },
+      { length: c.list(s) },
       (_, k) => corners ? (s === 1 ? 0 : -1 + 2 * k / (s - 1)) : (2 * k + 1) / s - 1,
     );
     return along(c, points, i, rank).expand(sizes);
@@ -228,6 +229,7 @@ function roiAlign(c: Call): Result {
     };
   });
   const most = Math.max(1, ...regions.map((r) => r.nx * r.ny)), at: number[] = [], weights: number[] = [];
+  c.list(4 * count * oh * ow * most);
   for (const r of regions) {
     for (let py = 0; py < oh; py++) {
       for (let px = 0; px < ow; px++) {

@@ -71,7 +71,7 @@ function split(c: Call): Result {
   let sizes = c.has(1) ? c.numbers(1) : c.hasAttribute("split") ? [...c.ints("split")] : undefined;
   if (sizes === undefined) {
     const parts = c.int("num_outputs", c.node.outputs.length), each = Math.ceil(n / parts);
-    sizes = Array.from({ length: parts }, (_, i) => Math.max(0, Math.min(each, n - i * each)));
+    sizes = Array.from({ length: c.list(parts) }, (_, i) => Math.max(0, Math.min(each, n - i * each)));
   }
   if (sizes.reduce((a, b) => a + b, 0) !== n) throw c.fail(`parts [${sizes.join(", ")}] do not make up ${n}`);
   return x.split(sizes, axis).map((t) => c.like(t));
@@ -96,8 +96,9 @@ function tile(c: Call): Result {
 }
 
 /** Modes beyond one period or mirror go by positions, which are arithmetic on the host. */
-function padAxis(x: Tensor, axis: number, before: number, after: number, mode: string): Tensor {
+function padAxis(c: Call, x: Tensor, axis: number, before: number, after: number, mode: string): Tensor {
   const n = x.shape[axis], at: number[] = [];
+  c.list(before + n + after);
   for (let i = -before; i < n + after; i++) {
     if (mode === "edge") at.push(Math.max(0, Math.min(n - 1, i)));
     else if (mode === "wrap") at.push(((i % n) + n) % n);
@@ -128,7 +129,7 @@ function pad(c: Call): Result {
       );
       y = y.shrink(cut);
     }
-    y = padAxis(y, axis, Math.max(0, before), Math.max(0, after), mode);
+    y = padAxis(c, y, axis, Math.max(0, before), Math.max(0, after), mode);
   });
   return valueOf(y, c.type(0));
 }

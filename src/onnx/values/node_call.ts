@@ -9,6 +9,7 @@ import type { Tensor } from "../../tensor/tensor.ts";
 import type { DType } from "../../dtype/dtype.ts";
 import type { Attribute, Graph, Node } from "../wire/messages.ts";
 import { elementType, typeName } from "../wire/element_types.ts";
+import { FEWER, inputsText, longList } from "./room.ts";
 import type { Size } from "./variable_sizes.ts";
 import { decodeTensor, type External, type HostData, type Item, Optional, Sequence, Value, valueOf } from "./value.ts";
 
@@ -38,6 +39,8 @@ export function op(name: string, run: OpRow["run"], host: OpRow["host"] = [], si
 }
 
 const decoder = new TextDecoder();
+/** The types of attributes, as AttributeProto numbers them; files before version 3 of the format do not say. */
+const ATTRIBUTES = ["", "a float", "a whole number", "text", "a tensor", "a graph", "floats", "whole numbers", "texts"];
 
 /** The attribute that an operator does not heed, and that is not nothing; undefined where there is none. */
 export function unheeded(row: OpRow, attributes: ReadonlyMap<string, Attribute>): string | undefined {
@@ -77,6 +80,13 @@ export class Call {
   /** The error that names the node. */
   fail(reason: string): FormatError {
     return nodeError(this.node, reason);
+  }
+  /** How many positions a list that the host makes may have: `n`, unless that is none, or more than the host makes. */
+  list(n: number): number {
+    if (!(Number.isInteger(n) && n >= 0)) throw this.fail(`${n} is no size (${inputsText(this.inputs)})`);
+    const long = longList(n);
+    if (long !== undefined) throw this.fail(`${long} at most (${inputsText(this.inputs)}): ${FEWER}`);
+    return n;
   }
   /** How many inputs are listed. */
   get count(): number {
@@ -172,31 +182,31 @@ export class Call {
   }
   /** A whole number. */
   int(name: string, otherwise?: number): number {
-    return this.attribute(name, otherwise, (a) => a.i);
+    return this.attribute(name, otherwise, 2, (a) => a.i);
   }
   /** A number. */
   float(name: string, otherwise?: number): number {
-    return this.attribute(name, otherwise, (a) => a.f);
+    return this.attribute(name, otherwise, 1, (a) => a.f);
   }
   /** Text. */
   text(name: string, otherwise?: string): string {
-    return this.attribute(name, otherwise, (a) => decoder.decode(a.s));
+    return this.attribute(name, otherwise, 3, (a) => decoder.decode(a.s));
   }
   /** Whole numbers. */
   ints(name: string, otherwise?: readonly number[]): readonly number[] {
-    return this.attribute(name, otherwise, (a) => a.ints);
+    return this.attribute(name, otherwise, 7, (a) => a.ints);
   }
   /** Numbers. */
   floats(name: string, otherwise?: readonly number[]): readonly number[] {
-    return this.attribute(name, otherwise, (a) => a.floats);
+    return this.attribute(name, otherwise, 6, (a) => a.floats);
   }
   /** Texts. */
   strings(name: string, otherwise?: readonly string[]): readonly string[] {
-    return this.attribute(name, otherwise, (a) => a.strings.map((s) => decoder.decode(s)));
+    return this.attribute(name, otherwise, 8, (a) => a.strings.map((s) => decoder.decode(s)));
   }
   /** A graph. */
   graph(name: string): Graph {
-    return this.attribute(name, undefined, (a) => a.g) ?? this.absent(name);
+    return this.attribute(name, undefined, 5, (a) => a.g) ?? this.absent(name);
   }
   /** A tensor. */
   constant(name: string): Value | undefined {
@@ -231,9 +241,16 @@ export class Call {
   private absent(name: string): never {
     throw this.fail(`its attribute ${name} is missing`);
   }
-  private attribute<T>(name: string, otherwise: T | undefined, read: (a: Attribute) => T): T {
+  private attribute<T>(name: string, otherwise: T | undefined, type: number, read: (a: Attribute) => T): T {
     const a = this.attributes.get(name);
-    if (a !== undefined) return read(a);
+    if (a !== undefined) {
+      if (a.type !== 0 && a.type !== type) {
+        throw this.fail(
+          `its attribute ${name} is ${ATTRIBUTES[a.type] ?? `of type ${a.type}`}, not ${ATTRIBUTES[type]}`,
+        );
+      }
+      return read(a);
+    }
     return otherwise === undefined ? this.absent(name) : otherwise;
   }
 }

@@ -73,6 +73,8 @@ export interface Graph {
   readonly initializers: TensorProto[];
   readonly inputs: ValueInfo[];
   readonly outputs: ValueInfo[];
+  /** What is said of other names. */
+  readonly values?: ValueInfo[];
 }
 /** A function of a model. */
 export interface FunctionProto {
@@ -345,13 +347,15 @@ function readNode(r: ProtoReader): Node {
 }
 
 function readGraph(r: ProtoReader): Graph {
-  const g: Graph = { name: "", nodes: [], initializers: [], inputs: [], outputs: [] };
+  const values: ValueInfo[] = [];
+  const g: Graph = { name: "", nodes: [], initializers: [], inputs: [], outputs: [], values };
   while (r.next()) {
     if (r.field === 1) g.nodes.push(readNode(r.message()));
     else if (r.field === 2) g.name = r.text();
     else if (r.field === 5) g.initializers.push(readTensor(r.message()));
     else if (r.field === 11) g.inputs.push(readValueInfo(r.message()));
     else if (r.field === 12) g.outputs.push(readValueInfo(r.message()));
+    else if (r.field === 13) values.push(readValueInfo(r.message()));
     else if (r.field === 15) g.initializers.push(readSparse(r.message()));
     else r.skip();
   }

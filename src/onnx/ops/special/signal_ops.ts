@@ -26,7 +26,7 @@ function part(x: Tensor, axis: number, from: number, to: number): Tensor {
 function dft(c: Call): Result {
   const x = c.x(0), rank = x.ndim, inverse = c.int("inverse", 0) === 1, half = c.int("onesided", 0) === 1;
   const axis = c.axis(c.version >= 20 ? c.number(2, -2) : c.int("axis", 1), rank), have = x.shape[axis];
-  const n = c.has(1) ? c.number(1) : inverse && half ? 2 * (have - 1) : have;
+  const n = c.list(c.has(1) ? c.number(1) : inverse && half ? 2 * (have - 1) : have);
   if (inverse && half) {
     // the other half is the mirror's conjugate, and the result is real
     const m = Math.floor(n / 2) + 1,
@@ -52,7 +52,7 @@ function stft(c: Call): Result {
 const window = (name: string, terms: readonly number[]): OpRow =>
   op(name, (c) => {
     const n = c.number(0), type = c.int("output_datatype", FLOAT), length = c.int("periodic", 1) === 1 ? n : n - 1;
-    const values = Array.from({ length: n }, (_, i) =>
+    const values = Array.from({ length: c.list(n) }, (_, i) =>
       terms.reduce((sum, a, k) => sum + (k % 2 === 0 ? a : -a) * Math.cos(2 * Math.PI * k * i / length), 0));
     const known = knownValue(type === DOUBLE ? DOUBLE : FLOAT, [n], type === DOUBLE ? values : values.map(Math.fround));
     return type === DOUBLE || type === FLOAT ? known : valueOf(known.tensor(c.device).cast(c.dtype(type)), type);
@@ -62,8 +62,9 @@ const window = (name: string, terms: readonly number[]): OpRow =>
 function melWeights(c: Call): Result {
   const [bins, length, rate, low, high] = [0, 1, 2, 3, 4].map((i) => c.number(i)), rows = Math.floor(length / 2) + 1;
   const mel = (hz: number) => 2595 * Math.log10(1 + hz / 700), from = mel(low), step = (mel(high) - from) / (bins + 2);
+  c.list(rows * bins);
   const edges = Array.from(
-    { length: bins + 2 },
+    { length: c.list(bins + 2) },
     (_, i) => Math.floor((length + 1) * (700 * (10 ** ((i * step + from) / 2595) - 1)) / rate),
   );
   const out = new Array<number>(rows * bins).fill(0), type = c.int("output_datatype", FLOAT);

@@ -68,7 +68,7 @@ function tfIdf(c: Call): Result {
       id++;
     }
   });
-  const size = Math.max(-1, ...indexes) + 1, out = new Array<number>(rows * size).fill(0);
+  const size = Math.max(-1, ...indexes) + 1, out = new Array<number>(c.list(rows * size)).fill(0);
   for (let r = 0; r < rows; r++) {
     const row = all.slice(r * width, (r + 1) * width);
     for (let n = least; n <= most; n++) {
