@@ -8,7 +8,7 @@ import type { Checked } from "../device/device.ts";
 import { FILES } from "../device/files.ts";
 import { isLate, partsReady } from "../device/parts.ts";
 import { type DType, dtypes } from "../dtype/dtype.ts";
-import { ArgumentError, DTypeError } from "../helpers/errors.ts";
+import { ArgumentError, DTypeError, FormatError } from "../helpers/errors.ts";
 import { prod, rangeOf } from "../helpers/math.ts";
 import { checkOptions, describe, isPlain } from "../helpers/options.ts";
 import { Tensor } from "../tensor/tensor.ts";
@@ -30,7 +30,7 @@ import type { ArchiveOptions } from "./zip.ts";
 const MAGIC = "\x93NUMPY", MAX_HEADER = 1 << 16, MAX_AXES = 64;
 
 /** The format's names of our dtypes, without the byte order. */
-const NAMES: readonly (readonly [string, DType])[] = [
+export const NUMPY_NAMES: readonly (readonly [string, DType])[] = [
   ["b1", dtypes.bool],
   ["u1", dtypes.uint8],
   ["i1", dtypes.int8],
@@ -80,11 +80,11 @@ function parseDictionary(text: string, source: Source): Map<string, string> {
 }
 
 function parseDType(descr: string, source: Source): Pick<Header, "dtype" | "swapped"> {
-  const m = /^['"]([<>=|])?([a-zA-Z]\d+)['"]$/.exec(descr), dtype = NAMES.find(([n]) => n === m?.[2])?.[1];
+  const m = /^['"]([<>=|])?([a-zA-Z]\d+)['"]$/.exec(descr), dtype = NUMPY_NAMES.find(([n]) => n === m?.[2])?.[1];
   if (dtype === undefined) {
     const why = /^['"]\|?O\d*['"]$/.test(descr)
       ? "objects, which are pickles and could run anything"
-      : `no dtype that is known here; known are ${NAMES.map(([n]) => n).join(", ")}`;
+      : `no dtype that is known here; known are ${NUMPY_NAMES.map(([n]) => n).join(", ")}`;
     throw source.bad(`its elements are ${descr.slice(0, 60)}: ${why}`);
   }
   return { dtype, swapped: m![1] === ">" && dtype.itemsize > 1 };
@@ -160,7 +160,7 @@ function headerOf(t: Tensor): Uint8Array {
   if (!(given instanceof Tensor)) {
     throw new ArgumentError("save a .npy file", { reason: `it takes a tensor, not ${describe(given)}` });
   }
-  const name = NAMES.find(([, d]) => d === t.dtype)?.[0];
+  const name = NUMPY_NAMES.find(([, d]) => d === t.dtype)?.[0];
   if (name === undefined) {
     throw new DTypeError("save a .npy file of dtype", { dtypes: [t.dtype], reason: "NumPy has none" });
   }
@@ -197,13 +197,35 @@ export async function npySave(t: Tensor, path: string | URL): Promise<void> {
   });
 }
 
+/** Options of {@linkcode npzLoad}. */
+export interface NpzOptions extends ArchiveOptions {
+  /** The arrays that are read; all unless given, and then one that is none (text, objects) is an error. */
+  readonly names?: readonly string[];
+}
+
+/** What an error says is wrong, without what was tried. */
+function reasonOf({ message, file }: FormatError): string {
+  const at = message.indexOf(`${file}: `);
+  return at < 0 ? message : message.slice(at + file.length + 2);
+}
+
 /** The arrays of an `.npz` archive by name. @throws {FormatError} saying what is wrong with it */
-async function parseArchive(source: Source, options: ArchiveOptions): Promise<StateDict> {
+async function parseArchive(source: Source, options: NpzOptions): Promise<StateDict> {
   const { ZipReader } = await import("./formats/zip_file.ts");
   const zip = new ZipReader(source, options), device = placeOf(options), out: [string, Tensor][] = [];
-  for (const name of zip.members.keys()) {
-    if (!name.endsWith(".npy")) throw source.bad(`member "${name}" is no .npy file`);
-    out.push([name.slice(0, -4), parseSource(await zip.open(name), device)]);
+  const { names } = options, members = [...zip.members.keys()];
+  const absent = names?.find((n) => !zip.members.has(`${n}.npy`));
+  if (absent !== undefined) throw source.bad(`it has no array "${absent}"; its members are ${members.join(", ")}`);
+  for (const member of names?.map((n) => `${n}.npy`) ?? members) {
+    if (!member.endsWith(".npy")) throw source.bad(`member "${member}" is no .npy file`);
+    const file = await zip.open(member), name = member.slice(0, -4);
+    try {
+      out.push([name, parseSource(file, device)]);
+    } catch (error) {
+      const others = members.filter((m) => m !== member && m.endsWith(".npy")).map((m) => m.slice(0, -4));
+      if (!(error instanceof FormatError) || names !== undefined || others.length === 0) throw error;
+      throw file.bad(`${reasonOf(error)}; other arrays are read by { names: ${JSON.stringify(others)} }`);
+    }
   }
   return Object.fromEntries(out);
 }
@@ -214,9 +236,14 @@ async function parseArchive(source: Source, options: ArchiveOptions): Promise<St
  */
 export async function npzLoad<N extends string = string>(
   from: Loadable,
-  options: Checked<ArchiveOptions, N> = {},
+  options: Checked<NpzOptions, N> = {},
 ): Promise<StateDict> {
-  checkOptions("load an .npz archive", options, ["device", "maxBytes"]);
+  const { names } = checkOptions("load an .npz archive", options, ["device", "maxBytes", "names"]);
+  if (names !== undefined && !(Array.isArray(names) && names.every((n) => typeof n === "string"))) {
+    throw new ArgumentError("load an .npz archive", {
+      reason: `names must be a list of names, not ${describe(names)}`,
+    });
+  }
   return await withSource(from, options, (source) => parseArchive(source, options));
 }
 

@@ -23,7 +23,7 @@ export {
 export { distLoad, distSave } from "./dist_files.ts";
 export { type MeshPlaceOptions, place } from "./place.ts";
 export { safeBytes, safeLoad, safeLoadMetadata, safeParse, safeSave, type SaveOptions } from "./safetensors.ts";
-export { npyBytes, npyLoad, npyParse, npySave, npzLoad, npzSave } from "./npy.ts";
+export { npyBytes, npyLoad, npyParse, npySave, npzLoad, type NpzOptions, npzSave } from "./npy.ts";
 export { torchLoad } from "./torch.ts";
 export { type ArchiveOptions, zipExtract } from "./zip.ts";
 export { tarExtract } from "./tar.ts";

@@ -57,6 +57,45 @@ Deno.test("torch: dtypes without a storage of their own", async () => {
   }
 });
 
+Deno.test("torch: what stands beside tensors is plain values: of NumPy, of argparse, of collections, of paths", async () => {
+  const { array, mask, weight, ...rest } = await state.torchLoad<Record<string, Tensor>>(at("values.pt"));
+  assert.deepEqual([array.dtype.name, await array.tolist()], ["float32", [[0, 1, 2], [3, 4, 5]]]);
+  assert.deepEqual([await mask.tolist(), await weight.tolist()], [[true, false], [0, 1]]);
+  assert.deepEqual(
+    rest,
+    {
+      numbers: { best: 0.5, step: 7, big: 2n ** 60n, done: true },
+      args: { lr: 0.1, hidden: [4, 8] },
+      path: "/data/a.txt",
+      counts: { a: 2, b: 1 },
+      table: { a: [1] },
+      names: ["x"],
+      z: { re: 1, im: 2 },
+      part: [1, null, null],
+    } as unknown as typeof rest,
+  );
+});
+
+Deno.test("torch: what is no plain value is refused, with what to do in Python", async () => {
+  const sparse = /asks for "torch\._utils\._rebuild_sparse_tensor", which is not allowed: call \.to_dense\(\)/;
+  await assert.rejects(state.torchLoad(at("sparse.pt")), sparse);
+  const module =
+    /asks for "torch\.nn\.modules\.linear\.Linear", which is not allowed: save what is plain, .*state_dict\(\)/;
+  await assert.rejects(state.torchLoad(at("module.pt")), module);
+});
+
+Deno.test("npz: beside texts the arrays are read by their names", async () => {
+  await assert.rejects(state.npzLoad(at("text.npz")), /its elements are '<U2': .* read by \{ names: \["a","b"\] \}/);
+  const { a, b, ...none } = await state.npzLoad(at("text.npz"), { names: ["a", "b"] });
+  assert.deepEqual([await a.tolist(), await b.tolist(), none], [[0, 1], [0, 1, 2], {}]);
+  await assert.rejects(state.npzLoad(at("text.npz"), { names: ["c"] }), /no array "c"; its members are names\.npy, a/);
+  await assert.rejects(state.npzLoad(at("text.npz"), { names: ["names"] }), /its elements are '<U2'/);
+  await assert.rejects(
+    state.npzLoad(at("text.npz"), { names: "a" as never }),
+    /names must be a list of names, not "a"/,
+  );
+});
+
 Deno.test("torch: a tar archive of PyTorch 0.1", async () => {
   const { w, b } = await state.torchLoad(at("old.pt"));
   assert.deepEqual(await w.tolist(), [[0, 1, 2], [3, 4, 5]]);

@@ -1,5 +1,5 @@
 """Files by PyTorch and NumPy that tests/state loads: python3 generate.py"""
-import collections, io, os, struct, tarfile, pickle, torch, numpy as np
+import argparse, collections, io, pathlib, os, struct, tarfile, pickle, torch, numpy as np
 os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), "fixtures"))
 base = torch.arange(24, dtype=torch.float32)
 kinds = dict(
@@ -15,6 +15,15 @@ torch.save(state, "legacy.pt", _use_new_zipfile_serialization=False)
 torch.save({"model": torch.nn.Linear(2, 1).state_dict(), "epoch": 3, "lr": 0.5, "tags": ["a", ("b", None, True)], "big": 2**70,
             "raw": b"\x00\xff", "shape": torch.Size([2, 3])}, "checkpoint.pt")
 torch.save({d: torch.tensor([0, 1, 2, 100]).to(getattr(torch, d)) for d in ["uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2"]}, "untyped.pt")
+# what stands beside tensors in checkpoints that people write
+torch.save({"numbers": {"best": np.float64(0.5), "step": np.int64(7), "big": np.int64(2**60), "done": np.bool_(True)},
+            "array": np.asfortranarray(np.arange(6, dtype="<f4").reshape(2, 3)), "mask": np.array([True, False]),
+            "args": argparse.Namespace(lr=0.1, hidden=[4, 8]), "path": pathlib.PurePosixPath("/data/a.txt"),
+            "counts": collections.Counter("aab"), "table": collections.defaultdict(list, a=[1]), "names": {"x"},
+            "z": 1 + 2j, "part": slice(1, None), "weight": base[:2]}, "values.pt")
+torch.save({"s": torch.eye(2).to_sparse()}, "sparse.pt")
+torch.save(torch.nn.Linear(2, 1), "module.pt")
+np.savez("text.npz", names=np.array(["ab", "c"]), a=np.arange(2), b=np.arange(3))
 np.save("c.npy", np.arange(6, dtype="<i4").reshape(2, 3))
 np.save("fortran.npy", np.asfortranarray(np.arange(6, dtype="<f8").reshape(2, 3)))
 np.save("big.npy", np.arange(6, dtype=">f4").reshape(2, 3))

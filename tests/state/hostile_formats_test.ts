@@ -178,7 +178,11 @@ const tensor = (shape: string, strides: string, offset = "K\0", storage = STORAG
   `ctorch._utils\n_rebuild_tensor_v2\n(${storage}${offset}(${shape}t(${strides}t\x89}tR.`;
 const PICKLES: readonly (readonly [string, string, RegExp])[] = [
   ["nothing", "", /it is truncated at byte 0$/],
-  ["os.system", "\x80\x02cos\nsystem\n(X\x02\0\0\0lstR.", /asks for "os\.system", which is not allowed$/],
+  [
+    "os.system",
+    "\x80\x02cos\nsystem\n(X\x02\0\0\0lstR.",
+    /asks for "os\.system", which is not allowed: save what is plain/,
+  ],
   ["posix.system by STACK_GLOBAL", "\x80\x04\x8c\x05posix\x8c\x06system\x93.", /asks for "posix\.system"/],
   ["builtins.eval", "cbuiltins\neval\n(V1\ntR.", /asks for "builtins\.eval"/],
   ["builtins.getattr", "cbuiltins\ngetattr\n.", /asks for "builtins\.getattr"/],
@@ -186,7 +190,7 @@ const PICKLES: readonly (readonly [string, string, RegExp])[] = [
   ["torch.load", "ctorch\nload\n.", /asks for "torch\.load"/],
   ["a name of Object.prototype", "cconstructor\n\n.", /asks for "constructor\."/],
   ["INST", "(ios\nsystem\n.", /opcode 0x69 at byte 1 is not allowed$/],
-  ["OBJ", "(cos\nsystem\no.", /not allowed$/],
+  ["OBJ", "(cos\nsystem\no.", /not allowed: save/],
   ["EXT1", "\x82\x01.", /opcode 0x82 at byte 0 is not allowed$/],
   ["EXT4", "\x84\x01\0\0\0.", /opcode 0x84 at byte 0/],
   ["NEWOBJ_EX", "\x92.", /opcode 0x92 at byte 0/],
@@ -368,6 +372,7 @@ const LOADERS: readonly (readonly [string, (t: Tensor) => Promise<unknown>])[] =
   ["stored.npz", state.npzLoad],
   ["deflated.npz", state.npzLoad],
   ["checkpoint.pt", state.torchLoad],
+  ["values.pt", state.torchLoad],
   ["state.pt", state.torchLoad],
   ["legacy.pt", state.torchLoad],
   ["old.pt", state.torchLoad],

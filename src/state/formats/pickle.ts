@@ -23,6 +23,10 @@ export interface PickleHooks {
   find(name: string): PyGlobal | undefined;
   /** What a persistent id stands for. */
   persistent(id: unknown): unknown;
+  /** Gives a value the state that follows it; false where it has none. */
+  build?(value: unknown, state: unknown): boolean;
+  /** What to do about a global that is not allowed. */
+  wayAround?(name: string): string;
 }
 
 const MAX_TEXT = 1 << 28, WINDOW = 1 << 16, MAX_DEPTH = 1 << 20;
@@ -144,7 +148,10 @@ class Machine {
   }
   private global(name: string): PyGlobal {
     const found = this.hooks.find(name);
-    if (found === undefined) throw this.bad(`it asks for ${JSON.stringify(name.slice(0, 100))}, which is not allowed`);
+    if (found === undefined) {
+      const way = this.hooks.wayAround?.(name);
+      throw this.bad(`it asks for ${JSON.stringify(name.slice(0, 100))}, which is not allowed${way ? `: ${way}` : ""}`);
+    }
     return found;
   }
   private call([fn, args]: readonly unknown[]): unknown {
@@ -155,7 +162,8 @@ class Machine {
   }
   /** State of an object: attributes of a dictionary are left out; nothing else has any. */
   private build(): void {
-    this.pop();
+    const state = this.pop();
+    if (this.hooks.build?.(this.top(), state)) return;
     if (!(this.top() instanceof Map)) throw this.bad("it sets the state of what has none");
   }
   /** Digits of protocol 0. */

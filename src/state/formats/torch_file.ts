@@ -10,7 +10,8 @@ import { type DType, dtypes } from "../../dtype/dtype.ts";
 import { prod, stridesOf } from "../../helpers/math.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import { Cursor, type PickleHooks, PyGlobal, PyTuple, unpickle } from "./pickle.ts";
-import type { Bad, Source } from "../source.ts";
+import { NumpyArray, plainPart, PyBuilt, pythonGlobals, wayAround } from "./python_values.ts";
+import { type Bad, placeOf, type Source, tensorOfBytes } from "../source.ts";
 import { readTar } from "./tar_file.ts";
 import { type ArchiveOptions, ZipReader } from "./zip_file.ts";
 
@@ -110,6 +111,15 @@ class TorchGlobals implements PickleHooks {
       add(`torch.${name.replace("Storage", "Tensor")}`);
     }
     for (const name of Object.keys(DTYPES)) add(`torch.${name}`);
+    for (const g of pythonGlobals(bad, (args) => this.dictionary(args))) this.table.set(g.name, g);
+  }
+
+  build(value: unknown, state: unknown): boolean {
+    if (value instanceof PyBuilt) value.build(state);
+    return value instanceof PyBuilt;
+  }
+  wayAround(name: string): string {
+    return wayAround(name);
   }
 
   find(name: string): PyGlobal | undefined {
@@ -212,7 +222,7 @@ function tensorOf(spec: TensorSpec, source: Source): Tensor {
 }
 
 /** Plain values of what the pickle built: objects of dictionaries, lists of tuples, tensors of their storages. */
-async function plainOf(root: unknown, open: OpenStorage, bad: Bad): Promise<unknown> {
+async function plainOf(root: unknown, open: OpenStorage, bad: Bad, device: string): Promise<unknown> {
   const opened = new Map<StorageRef, Source>(), made = new Map<TensorSpec, Tensor>();
   const path = new Set<unknown>();
   let count = 0;
@@ -226,6 +236,13 @@ async function plainOf(root: unknown, open: OpenStorage, bad: Bad): Promise<unkn
       if (t === undefined) made.set(x, t = tensorOf(x, source));
       return t;
     }
+    if (x instanceof NumpyArray) {
+      if (x.found === undefined) throw bad("an array of NumPy has no elements");
+      const { dtype, shape, isFortran, bytes } = x.found, stored = isFortran ? [...shape].reverse() : shape;
+      const t = tensorOfBytes(bytes.slice(), dtype, stored, device);
+      return isFortran ? t.permute(stored.map((_, i) => stored.length - 1 - i)) : t;
+    }
+    x = plainPart(x) ?? x;
     if (x instanceof PyGlobal) return x.name;
     if (typeof x !== "object" || x === null || x instanceof Uint8Array) return x;
     if (path.has(x)) throw bad("a value contains itself");
@@ -255,7 +272,7 @@ function checkedStorage(ref: StorageRef, source: Source, bad: Bad): Source {
 }
 
 async function loadZip(source: Source, options: ArchiveOptions): Promise<unknown> {
-  const { bad } = source, zip = new ZipReader(source, options);
+  const { bad } = source, zip = new ZipReader(source, options), device = placeOf(options);
   const pickles = [...zip.members.keys()].filter((n) => /^[^/]+\/data\.pkl$|^data\.pkl$/.test(n));
   if (pickles.length !== 1) throw bad(`it has ${pickles.length} members data.pkl, not one`);
   const prefix = pickles[0].slice(0, -"data.pkl".length);
@@ -267,7 +284,12 @@ async function loadZip(source: Source, options: ArchiveOptions): Promise<unknown
   }
   const globals = new TorchGlobals(bad), pickle = await zip.open(pickles[0]);
   const root = unpickle(new Cursor(pickle), globals);
-  return await plainOf(root, async (ref) => checkedStorage(ref, await zip.open(`${prefix}data/${ref.key}`), bad), bad);
+  return await plainOf(
+    root,
+    async (ref) => checkedStorage(ref, await zip.open(`${prefix}data/${ref.key}`), bad),
+    bad,
+    device,
+  );
 }
 
 /** 0x1950a86a20f9469cfc6c, as PyTorch before 1.6 starts a file. */
@@ -275,7 +297,7 @@ const LEGACY_MAGIC = 0x1950a86a20f9469cfc6cn, LEGACY_PROTOCOL = 1001;
 const PLAIN: PickleHooks = { find: () => undefined, persistent: () => undefined };
 
 /** Pickles of a magic number, a protocol, the system, the values, the names of storages; then size and bytes of each. */
-async function loadLegacy(source: Source): Promise<unknown> {
+async function loadLegacy(source: Source, device: string): Promise<unknown> {
   const { bad } = source, cursor = new Cursor(source);
   if (unpickle(cursor, PLAIN) !== LEGACY_MAGIC) throw bad("it is no checkpoint of PyTorch");
   if (unpickle(cursor, PLAIN) !== LEGACY_PROTOCOL) throw bad("it is a checkpoint of an unknown protocol");
@@ -293,15 +315,20 @@ async function loadLegacy(source: Source): Promise<unknown> {
     parts.set(ref.key, source.part(cursor.at, nbytes));
     cursor.at += nbytes;
   }
-  return await plainOf(root, (ref) => {
-    const part = parts.get(ref.key);
-    if (part === undefined) throw bad(`storage "${ref.key}" is missing`);
-    return Promise.resolve(part);
-  }, bad);
+  return await plainOf(
+    root,
+    (ref) => {
+      const part = parts.get(ref.key);
+      if (part === undefined) throw bad(`storage "${ref.key}" is missing`);
+      return Promise.resolve(part);
+    },
+    bad,
+    device,
+  );
 }
 
 /** Tar archives of PyTorch 0.1: members `storages`, `tensors` and `pickle`. */
-async function loadTar(source: Source): Promise<unknown> {
+async function loadTar(source: Source, device: string): Promise<unknown> {
   const { bad } = source, members = new Map(readTar(source).map((m) => [m.name, m]));
   const cursorOf = (name: string): Cursor => {
     const m = members.get(name);
@@ -341,7 +368,7 @@ async function loadTar(source: Source): Promise<unknown> {
       return spec;
     },
   });
-  return await plainOf(root, (ref) => Promise.resolve(parts.get(ref.key)!), bad);
+  return await plainOf(root, (ref) => Promise.resolve(parts.get(ref.key)!), bad, device);
 }
 
 /** What a checkpoint holds: `torchLoad` of torch.ts. */
@@ -349,8 +376,8 @@ export async function readTorch(source: Source, options: ArchiveOptions): Promis
   const start = source.read(0, Math.min(4, source.size));
   if (start.length < 4) throw source.bad(`it has ${source.size} bytes, too few for a checkpoint`);
   if (start[0] === 0x50 && start[1] === 0x4b) return await loadZip(source, options);
-  if (start[0] === 0x80) return await loadLegacy(source);
+  if (start[0] === 0x80) return await loadLegacy(source, placeOf(options));
   const ustar = source.size > 512 && new TextDecoder().decode(source.read(257, 5)) === "ustar";
-  if (ustar) return await loadTar(source);
+  if (ustar) return await loadTar(source, placeOf(options));
   throw source.bad("it is no checkpoint of PyTorch");
 }
