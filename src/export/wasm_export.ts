@@ -203,7 +203,7 @@ function methodType(e: PlanEntry): string[] {
     : `{ ${outputs.map((a) => `${a.name}: ${jsArray(a.dtype)}`).join("; ")} }`;
   const parameters = [
     ...arraysOf(e.plan, "input").map(([, a]) =>
-      `${a.name}${hasSizes ? ": " : "?: "}${jsArray(a.dtype)}${hasSizes ? " | undefined" : ""}`
+      `${a.name}${hasSizes ? ": " : "?: "}${jsArray(a.dtype)} | Numbers${hasSizes ? " | undefined" : ""}`
     ),
     ...variables.map((v) => `${v.name}: number`),
   ];
@@ -218,6 +218,8 @@ function wasmTypes(entries: readonly PlanEntry[]): string {
   const [{ plan: { name, arrays } }] = entries, title = name[0].toUpperCase() + name.slice(1);
   const needs = needsOf(entries), bytes = "string | URL | BufferSource";
   return [
+    "/** Numbers in lists, or in lists of lists; bigint where the array has such. */",
+    "export type Numbers = readonly (number | bigint | Numbers)[];",
     `/** Views of the module's memory, and the run of it. */`,
     `export interface ${title} {`,
     ...[...shownNames(entries)].map(([n, known]) => {

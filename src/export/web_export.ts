@@ -346,7 +346,7 @@ ${inside === undefined ? "" : embedded(inside)}const { load } = await import(new
     file("_web.js")
   }, location.href));
 const $ = (id) => document.getElementById(id);
-const typed = (A, list) => A.from(list, A.name.startsWith("Big") ? BigInt : Number);
+const typed = (A, list) => A.from(list.flat(Infinity), A.name.startsWith("Big") ? BigInt : Number);
 const test = await (await fetch(${file(".test.json")})).json();
 const model = await load(undefined, location.hash === "#wasm" ? null : undefined);
 const calls = {

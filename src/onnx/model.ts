@@ -23,6 +23,7 @@ import {
   hostNumbers,
   type Item,
   knownValue,
+  Mapping,
   Optional,
   Sequence,
   Value,
@@ -36,8 +37,11 @@ import { faultOf, type ModelProto, readModel, type TensorProto, type TypeProto }
  * numbers that are no tensors are known to the host: those that decide on shapes or branches are given so under `jit`.
  */
 export type OnnxInput = Tensor | number | boolean | string | null | readonly OnnxInput[];
-/** What an output is: a tensor, texts in nested lists, a list where it is a sequence, or null for an absent optional. */
-export type OnnxOutput = Tensor | string | null | readonly OnnxOutput[];
+/**
+ * What an output is: a tensor, texts in nested lists, a list where it is a sequence, numbers by class where it is a map, or
+ * null for an absent optional.
+ */
+export type OnnxOutput = Tensor | string | null | readonly OnnxOutput[] | Readonly<Record<string, number>>;
 
 /** What a call gives: outputs by name, and in the order of the model where it is taken apart as a list. */
 export type OnnxResults = Record<string, OnnxOutput> & Iterable<OnnxOutput>;
@@ -240,6 +244,7 @@ export class OnnxModel {
   private output(item: Item): OnnxOutput {
     if (item instanceof Sequence) return item.items.map((x) => this.output(x));
     if (item instanceof Optional) return item.item === undefined ? null : this.output(item.item);
+    if (item instanceof Mapping) return Object.fromEntries(item.entries);
     if (item.isText) return nested(item.data as ArrayLike<string>, item.shape);
     const { device } = this.machine, t = item.tensor(device);
     return deviceOf(t.uop) === null ? t.to(device as DeviceName) : t; // a constant belongs to no device

@@ -35,14 +35,16 @@ export interface TensorSpec {
   /** Where the data is instead, as external data says. */
   readonly external?: Readonly<Record<string, string>>;
 }
-/** A graph; inputs and outputs are `name: [element type, sizes]`. */
+/** A tensor's type: of its elements, and sizes. */
+export type PortSpec = readonly [type: number, sizes: readonly (number | string)[]];
+/** A graph; inputs and outputs are `name: [element type, sizes]`, or lists of floats by whole numbers. */
 export interface GraphSpec {
   readonly nodes: readonly NodeSpec[];
-  readonly inputs?: Readonly<Record<string, readonly [type: number, sizes: readonly (number | string)[]]>>;
-  readonly outputs: Readonly<Record<string, readonly [type: number, sizes: readonly (number | string)[]]>>;
+  readonly inputs?: Readonly<Record<string, PortSpec>>;
+  readonly outputs: Readonly<Record<string, PortSpec | "maps">>;
   readonly initializers?: readonly TensorSpec[];
   /** What is said of other names. */
-  readonly values?: Readonly<Record<string, readonly [type: number, sizes: readonly (number | string)[]]>>;
+  readonly values?: Readonly<Record<string, PortSpec>>;
 }
 /** A model: a graph, the version of its operators, and functions. */
 export interface ModelSpec extends GraphSpec {
@@ -106,8 +108,18 @@ function writeNode(w: ProtoWriter, [op, inputs, outputs, attributes, name, domai
   for (const [key, a] of Object.entries(attributes ?? {})) w.message(5, (m) => writeAttribute(m, key, a));
   if (domain !== undefined) w.text(7, domain);
 }
-function writePort(w: ProtoWriter, name: string, [type, sizes]: readonly [number, readonly (number | string)[]]): void {
+function writePort(w: ProtoWriter, name: string, port: PortSpec | "maps"): void {
   w.text(1, name);
+  if (port === "maps") {
+    const of = (field: number, write: (m: ProtoWriter) => void) => (m: ProtoWriter) => m.message(field, write);
+    const float = of(1, (tensor) => tensor.uint(1, 1));
+    const map = of(5, (m) => {
+      m.uint(1, 7);
+      m.message(2, float);
+    });
+    return w.message(2, of(4, (sequence) => sequence.message(1, map)));
+  }
+  const [type, sizes] = port;
   w.message(2, (t) =>
     t.message(1, (tensor) => {
       tensor.uint(1, type);

@@ -7,7 +7,7 @@
 import "../../mod.ts";
 import { protoBytes, ProtoReader } from "../../src/helpers/protobuf.ts";
 import { load, type OnnxInput, type OnnxOutput } from "../../src/onnx/onnx.ts";
-import { decodeData, type Item, Optional, Sequence } from "../../src/onnx/values/value.ts";
+import { decodeData, type Item, Mapping, Optional, Sequence } from "../../src/onnx/values/value.ts";
 import { elementType } from "../../src/onnx/wire/element_types.ts";
 import { faultOf, readData, readModel, type TypeProto } from "../../src/onnx/wire/messages.ts";
 import { Tensor } from "../../src/tensor/tensor.ts";
@@ -117,6 +117,7 @@ function item(bytes: Uint8Array, type: TypeProto | undefined, device: string): I
 function given(x: Item, device: string): OnnxInput {
   if (x instanceof Sequence) return x.items.map((i) => given(i, device));
   if (x instanceof Optional) return x.item === undefined ? null : given(x.item, device);
+  if (x instanceof Mapping) throw new Error("no case takes a map");
   if (!x.isText) return x.tensor(device);
   const nest = (shape: readonly number[], from: number): OnnxInput => {
     const step = shape.slice(1).reduce((a, b) => a * b, 1);
@@ -141,6 +142,7 @@ async function difference(got: OnnxOutput | undefined, want: Item, device: strin
     if (want.item === undefined) return got === null ? undefined : "nothing is due";
     return await difference(got, want.item, device);
   }
+  if (want instanceof Mapping) return "no case gives a map";
   if (want.isText) {
     const texts = (Array.isArray(got) ? got.flat(Infinity) : [got]) as unknown[],
       all = Array.from(want.data as ArrayLike<string>);

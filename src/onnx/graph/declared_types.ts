@@ -6,7 +6,7 @@
  * @module
  */
 import { areSymbolic } from "../values/variable_sizes.ts";
-import { type Fault, type Item, Optional, Sequence, Value } from "../values/value.ts";
+import { type Fault, type Item, Mapping, Optional, Sequence, Value } from "../values/value.ts";
 import { BOOL, elementType, INT64, typeName } from "../wire/element_types.ts";
 import type { Graph, ModelProto, TypeProto } from "../wire/messages.ts";
 
@@ -29,6 +29,7 @@ export function otherThan(type: TypeProto | undefined, item: Item): string | und
   }
   if (item instanceof Sequence) return "a sequence";
   if (item instanceof Optional) return undefined;
+  if (item instanceof Mapping) return "a map";
   return type.element === 0 || isSame(item.type, type.element) ? undefined : typeName(item.type);
 }
 /** What a type is called. */

@@ -8,7 +8,7 @@ import { bytesInAll } from "../../device/ledger.ts";
 import type { DType } from "../../dtype/dtype.ts";
 import { byteText } from "../../helpers/errors.ts";
 import { elementType } from "../wire/element_types.ts";
-import { type Item, Optional, Sequence, Value } from "./value.ts";
+import { type Item, Mapping, Optional, Sequence, Value } from "./value.ts";
 
 /** What is held whole anywhere, at least: smaller results are not asked about. */
 const ALWAYS = 2 ** 28;
@@ -25,6 +25,7 @@ export function inputsText(inputs: readonly (Item | undefined)[]): string {
     if (v === undefined) return "none";
     if (v instanceof Sequence) return `a sequence of ${v.items.length}`;
     if (v instanceof Optional) return "an optional";
+    if (v instanceof Mapping) return "a map";
     const shape = `[${v.shape.join(", ")}]`;
     const known = v.numbers !== undefined && v.count > 0 && v.count <= 8 ? Array.from(v.numbers).join(", ") : "";
     return known === "" ? shape : `${shape} with ${known}`;

@@ -28,7 +28,7 @@ export type HostData = ArrayLike<number> | ArrayLike<string> | ArrayLike<Size>;
 /** Makes an error about a part of a model. */
 export type Fault = (reason: string) => FormatError;
 /** What a name may stand for. */
-export type Item = Value | Sequence | Optional;
+export type Item = Value | Sequence | Optional | Mapping;
 
 /** Up to how many elements the host computes by itself. */
 export const HOST_LIMIT = 4096;
@@ -100,6 +100,11 @@ export class Value {
 export class Sequence {
   /** @param items in order */
   constructor(readonly items: readonly Item[]) {}
+}
+/** Numbers by what they are of: of a row of scores, each class's. */
+export class Mapping {
+  /** @param entries by text or whole number */
+  constructor(readonly entries: ReadonlyMap<string | number, number>) {}
 }
 /** Something, or nothing. */
 export class Optional {

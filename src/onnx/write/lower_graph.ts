@@ -380,7 +380,8 @@ const WHAT: Readonly<Record<number, string>> = {
   [Ops.AFTER]: "memory that is written in place: compute a new tensor, by where() or cat()",
   [Ops.CUSTOM]: "a kernel of your own: compute it by methods of tensors",
   [Ops.COMPLEX]: "complex numbers: give their parts, by viewAsReal()",
-  [Ops.WINDOW]: "a symbolic size: take a tensor of a plain size, and name its axis by `dynamic`",
+  [Ops.WINDOW]:
+    "a symbolic size, or the cut of topk: take plain sizes, name axes by `dynamic`, and choose by argmax() or maxPool",
   [Ops.BIND]: "a variable: take a tensor of rank 0 as an argument",
 };
 

@@ -7,7 +7,7 @@
 import { dtypes } from "../../../dtype/dtype.ts";
 import { Tensor } from "../../../tensor/tensor.ts";
 import { type Call, op, type OpRow, type Result, type Steps } from "../../values/node_call.ts";
-import { knownValue, valueOf } from "../../values/value.ts";
+import { knownValue, Mapping, Sequence, valueOf } from "../../values/value.ts";
 import { FLOAT, INT64, STRING } from "../../wire/element_types.ts";
 
 /** A forest as lists: nodes of all trees, of which leaves lead to themselves. */
@@ -253,6 +253,17 @@ function oneHotEncoder(c: Call): Result {
   return c.x(0).float().unsqueeze(-1).eq(deviceList(c, cats)).cast(dtypes.float32);
 }
 
+/** Each row as numbers by class. */
+function zipMap(c: Call): Result {
+  const texts = c.strings("classlabels_strings", []), keys = texts.length > 0 ? texts : c.ints("classlabels_int64s");
+  const n = keys.length, all = c.numbers(0), shape = c.shape(0);
+  if (n !== shape[shape.length - 1] || shape.length > 2) {
+    throw c.fail(`its ${n} classes do not fit scores of shape [${shape.join(", ")}]`);
+  }
+  const rows = Array.from({ length: all.length / n }, (_, r) => new Map(keys.map((key, k) => [key, all[r * n + k]])));
+  return new Sequence(rows.map((row) => new Mapping(row)));
+}
+
 const ml = (name: string, run: OpRow["run"], host: OpRow["host"] = []): OpRow => op(name, run, host, 1, "ai.onnx.ml");
 /** The rows of this family. */
 export const CLASSICAL: readonly OpRow[] = [
@@ -266,6 +277,7 @@ export const CLASSICAL: readonly OpRow[] = [
   ml("Binarizer", (c) => c.like(c.x(0).gt(c.float("threshold", 0)))),
   ml("Imputer", imputer),
   ml("OneHotEncoder", oneHotEncoder),
+  ml("ZipMap", zipMap, [0]),
   ml("FeatureVectorizer", (c) => {
     const parts = c.xs().map((x) => x.float().reshape([x.shape[0], -1]));
     return parts[0].cat(parts.slice(1), 1);
