@@ -34,6 +34,8 @@ export interface Allocator {
   peer?(other: Allocator): boolean;
   /** The most bytes that all blocks together may have, where that is known. */
   readonly capacity?: number;
+  /** Bytes that are free on the device, and all of its bytes; absent where it does not say. */
+  available?(): { readonly free: number; readonly total: number };
   /** False for a block that turned out to be of no use; it is not handed out again. */
   isSound?(block: Block): boolean;
   /**

@@ -6,6 +6,7 @@
  */
 import { envNumber } from "../helpers/env.ts";
 import { byteText, holderText } from "../helpers/errors.ts";
+import type { Allocator } from "./allocator.ts";
 import { getDevice, openDevices } from "./device.ts";
 
 /** A table of what each open device holds, largest first; tensors of one line and shape are one row. */
@@ -30,37 +31,44 @@ export function watchMemory(): void {
   });
 }
 
-/** Devices whose memory is that of the host. */
-const ON_HOST: ReadonlySet<string> = new Set(["JS", "WASM", "CLANG"]);
-
 /** What is used of the runtime. */
 interface Runtime {
   permissions?: { querySync(d: { name: string; kind: string }): { state: string } };
   systemMemoryInfo?: () => Readonly<Record<"total" | "swapTotal" | "available" | "swapFree", number>>;
 }
 /** What the host has, and has left, where it may be asked without a prompt. */
-function hostMemory(): { readonly total: number; readonly left: number } | undefined {
+function hostMemory(): { readonly free: number; readonly total: number } | undefined {
   const deno = (globalThis as { Deno?: Runtime }).Deno;
   try {
     const asked = deno?.permissions?.querySync({ name: "sys", kind: "systemMemoryInfo" }).state === "granted";
     const info = asked ? deno?.systemMemoryInfo?.() : undefined;
-    return info && { total: info.total + info.swapTotal, left: info.available + info.swapFree };
+    return info && { free: info.available + info.swapFree, total: info.total + info.swapTotal };
   } catch {
     return undefined;
   }
 }
 
+/** What a device says of its memory, or the host, whose memory it takes; undefined where neither does. */
+function memoryOf(of: Allocator): { readonly free: number; readonly total: number } | undefined {
+  return of.available?.() ?? (of.hostBytes === undefined ? undefined : hostMemory());
+}
+
 /** Bytes that a device has left, where that is known. */
 export function bytesLeft(device: string): number | undefined {
-  const { used, inner } = getDevice(device).allocator, limit = envNumber("MAX_MEMORY") || Infinity;
-  const own = Math.min(limit, inner.capacity ?? Infinity) - used;
-  const left = Math.min(own, ON_HOST.has(device) && hostMemory()?.left || Infinity);
+  const { used, cached, inner } = getDevice(device).allocator, free = memoryOf(inner)?.free;
+  const own = Math.min(envNumber("MAX_MEMORY") || Infinity, inner.capacity ?? Infinity) - used;
+  // what is kept for reuse is given back when it is needed
+  const left = Math.min(own, free === undefined ? Infinity : free + cached);
   return left === Infinity ? undefined : Math.max(0, left);
 }
 
 /** Bytes that a device can hold at most, whatever is freed; undefined where that is not known. */
 export function bytesInAll(device: string): number | undefined {
-  const own = Math.min(envNumber("MAX_MEMORY") || Infinity, getDevice(device).allocator.inner.capacity ?? Infinity);
-  const most = Math.min(own, ON_HOST.has(device) && hostMemory()?.total || Infinity);
+  const { inner } = getDevice(device).allocator;
+  const most = Math.min(
+    envNumber("MAX_MEMORY") || Infinity,
+    inner.capacity ?? Infinity,
+    memoryOf(inner)?.total ?? Infinity,
+  );
   return most === Infinity ? undefined : most;
 }

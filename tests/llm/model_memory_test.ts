@@ -4,7 +4,16 @@
  */
 import assert from "node:assert/strict";
 import { context, Device, OutOfMemoryError, Tensor } from "../../mod.ts";
-import { encodeGguf, LanguageModel, type LoadModelOptions, readGguf, typed } from "../../src/llm/llm.ts";
+import { getDevice } from "../../src/device/device.ts";
+import {
+  EmbeddingModel,
+  encodeGguf,
+  LanguageModel,
+  type LoadModelOptions,
+  readGguf,
+  typed,
+} from "../../src/llm/llm.ts";
+import { ENCODED, randomEncoder } from "./random_encoders.ts";
 
 Device.default = "WASM";
 Tensor.zeros([1]).realize(); // opened before the tests
@@ -54,4 +63,36 @@ Deno.test("memory: within a budget the advice is followed", async () => {
     const { text } = await model.complete("Once upon a time", { maxTokens: 8 });
     assert.equal(text, ", there was a little girl");
   });
+});
+
+Deno.test("memory: an encoder that does not fit is refused, and one that does embeds", async () => {
+  const encoder = new Tensor(await encodeGguf(randomEncoder("bert"))).realize(), held = Device.memory().WASM.bytes;
+  const load = async (room: number): Promise<string> => {
+    try {
+      return await context({ MAX_MEMORY: held + room }, async () => {
+        const model = await EmbeddingModel.load(encoder, { device: "WASM" }),
+          [x] = await model.embed(ENCODED.slice(0, 1));
+        return `${x.length} numbers`;
+      });
+    } catch (e) {
+      assert.ok(e instanceof OutOfMemoryError, String(e));
+      return e.message;
+    }
+  };
+  assert.match(
+    await load(20_000),
+    /Cannot allocate \d+ bytes on WASM: the weights of \S+ take [\d.]+ kB, what is kept and computed of 1 text of 16 tokens [\d.]+ kB, and 20\.0 kB are there; quantizeModel\(file, "Q8_0"\) writes weights of/,
+  );
+  assert.match(await load(2_000_000), /^\d+ numbers$/);
+});
+
+Deno.test("memory: a device that says how much is free is believed", async () => {
+  const { inner } = getDevice("WASM").allocator, large = await ofContext(1_000_000);
+  inner.available = () => ({ free: 1_000_000, total: 2 ** 33 });
+  try {
+    assert.match(await refusal(large, {}), /texts? of 1000000 tokens .*, and [\d.]+ MB are there/);
+  } finally {
+    delete inner.available;
+  }
+  assert.match(await refusal(large, { context: 32 }), /was loaded/);
 });

@@ -119,3 +119,17 @@ Deno.test("spoiled models: values and weights that do not fit are told by name",
     }
   });
 });
+
+Deno.test("spoiled models: files whose rows lie as an early version wrote them are refused, and told how to make them anew", async () => {
+  const [metadata, tensors] = parts();
+  await inFolder(async (folder) => {
+    const path = `${folder}/m.gguf`;
+    await write(path, { ...metadata, "dinograd.rope": "halves" }, tensors);
+    assert.match(
+      await tried(path, "halves"),
+      /the rows of its queries and keys lie as an early dinograd wrote them \("dinograd.rope"\).*writeGguf\(path, await readHfFolder\(folder\)\)/,
+    );
+    await write(path, { ...metadata, "dinograd.rope": "pairs" }, tensors);
+    assert.equal(await tried(path, "pairs"), "read");
+  });
+});

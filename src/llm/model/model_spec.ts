@@ -262,6 +262,13 @@ function ropeOf(meta: Metadata, at: string, block: BlockSpec, headDim: number, c
   const kind = meta.text(`${at}rope.scaling.type`, "none"), factor = meta.number(`${at}rope.scaling.factor`, 1);
   const scaling = kind === "yarn" || kind === "longrope" ? kind : kind === "linear" || factor !== 1 ? "linear" : "none";
   const base = meta.number(`${at}rope.freq_base`, 10000);
+  // files that dinograd wrote of folders of Hugging Face's before they were llama.cpp's, too
+  if (meta.text("dinograd.rope", block.rope) !== block.rope) {
+    const reason =
+      'the rows of its queries and keys lie as an early dinograd wrote them ("dinograd.rope"), and would be ' +
+      "read in the wrong pairs; write it anew: writeGguf(path, await readHfFolder(folder))";
+    throw meta.bad(reason);
+  }
   return {
     kind: block.rope,
     dim: meta.count(`${at}rope.dimension_count`, headDim),

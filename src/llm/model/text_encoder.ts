@@ -50,11 +50,11 @@ export class Encoder {
   private readonly angles: RopeTable | undefined;
 
   /**
-   * Reads the weights of a file onto `device`.
+   * Reads the weights of a file onto `device`; before that, when all of them are there in their shapes, it calls `fits`.
    *
    * @throws {FormatError} for another architecture, a weight that is missing or of another shape, pooling that is not known
    */
-  constructor(file: Gguf, name: string, readonly device: string) {
+  constructor(file: Gguf, name: string, readonly device: string, fits?: () => void) {
     const meta = new Metadata(file.metadata, name), spec = this.spec = modelSpec(file.metadata, name, ENCODERS);
     const pooling = POOLINGS[meta.count(`${spec.architecture}.pooling_type`, 1)];
     if (pooling === undefined) {
@@ -70,6 +70,7 @@ export class Encoder {
     this.positions = rope.kind === "none" ? store.get("position_embd.weight", [context, dim]) : undefined;
     this.firstNorm = neededNorm(spec, store, "token_embd_norm");
     this.layers = Array.from({ length: layers }, (_, i) => encoderLayer(spec, store, i));
+    fits?.();
     this.angles = rope.kind === "none" ? undefined : ropeTable(rope, context, false, undefined, device);
     store.realize();
   }

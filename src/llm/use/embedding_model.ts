@@ -11,9 +11,11 @@ import { type Loadable, placeOf } from "../../state/source.ts";
 import { jit } from "../../tensor/jit/jit.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import { type Gguf, readGguf } from "../files/gguf.ts";
+import { ENCODERS, modelSpec } from "../model/model_spec.ts";
 import { Encoder } from "../model/text_encoder.ts";
 import { Tokenizer } from "../text/tokenizer.ts";
 import { Metadata, vocabularyOf } from "../text/vocabulary.ts";
+import { withinMemory } from "./model_memory.ts";
 
 /** Lengths to which texts are filled: a step is captured for each. */
 const BUCKET = 16;
@@ -34,10 +36,11 @@ export class EmbeddingModel {
   /** Of what was read; {@linkcode EmbeddingModel.load} reads it. */
   constructor(file: Gguf, name: string, options: { readonly device?: DeviceName } = {}) {
     checkOptions("load a model", options, ["device"]);
-    const device = placeOf(options),
-      meta = new Metadata(file.metadata, name),
-      encoder = this.encoder = new Encoder(file, name, device);
+    const device = placeOf(options), meta = new Metadata(file.metadata, name);
     this.name = meta.text("general.name", name.split(/[/\\]/).at(-1)!.replace(/\.gguf$/, ""));
+    const as = { name: this.name, device, context: BUCKET, sequences: 1, cache: undefined };
+    const spec = modelSpec(file.metadata, name, ENCODERS);
+    const encoder = this.encoder = withinMemory(file, spec, as, (fits) => new Encoder(file, name, device, fits));
     this.tokenizer = new Tokenizer(vocabularyOf(meta), name);
     this.step = jit((tokens: Tensor, count: Tensor) => encoder.embed(tokens, count).realize());
   }
@@ -52,6 +55,7 @@ export class EmbeddingModel {
    * ```
    *
    * @throws {FormatError} for a file that is damaged, or no encoder that is known
+   * @throws {OutOfMemoryError} where memory does not suffice, saying what the model takes
    */
   static async load<N extends string = string>(
     from: Loadable,

@@ -20,7 +20,8 @@ export interface LoadedAs {
   /** Tokens of a text, and how many texts there are at once. */
   readonly context: number;
   readonly sequences: number;
-  readonly cache: CacheKind;
+  /** How keys and values are kept; undefined for an encoder, which keeps none. */
+  readonly cache: CacheKind | undefined;
 }
 
 /** Formats that a model can be written in, and the bits that a weight takes there. */
@@ -28,7 +29,9 @@ const SMALLER = [["Q8_0", 8.5], ["Q4_K_M", 4.9]] as const;
 
 /** The bytes of keys and values, of the tables of positions, and of the scores of a chunk of a prompt, which are there three times. */
 function nbytesOfTexts(spec: ModelSpec, { context, sequences, cache }: Omit<LoadedAs, "name" | "device">): number {
-  const { layers, heads, kvHeads, headDim, valueDim, rope } = spec;
+  const { layers, heads, kvHeads, headDim, valueDim, rope, dim } = spec;
+  // an encoder reads all of a text at once
+  if (cache === undefined) return 4 * (spec.context * rope.dim + sequences * context * (4 * dim + 3 * heads * context));
   const element = cache === "q8_0" ? 1 + 2 / 32 : toDType(cache).itemsize;
   return context * (sequences * layers * kvHeads * (headDim + valueDim) * element + 4 * rope.dim + 12 * heads * CHUNK);
 }
@@ -40,6 +43,7 @@ function fitting(weights: number, spec: ModelSpec, as: LoadedAs, room: number): 
     while (context >= 64 && weights + nbytesOfTexts(spec, { ...as, ...change, context }) > room) context /= 2;
     return context;
   };
+  if (as.cache === undefined) return [];
   const out: string[] = [], plain = longest({}), one = longest({ sequences: 1 }), small = longest({ cache: "q8_0" });
   if (plain >= 64) out.push(`{ context: ${plain} }`);
   if (one > plain && one >= 64) out.push(`{ sequences: 1, context: ${one} }`);
@@ -55,18 +59,19 @@ function shortage(file: Gguf, spec: ModelSpec, as: LoadedAs, room: number | unde
   let count = 0;
   for (const t of file.tensors.values()) count += t.shape.reduce((a, b) => a * b, 1);
   const formats = SMALLER.map(([name, bits]) => [name, count * bits / 8] as const).filter(([, n]) => n < 0.8 * weights);
+  const less = as.cache === undefined
+    ? []
+    : ['fewer tokens ({ context }), fewer texts ({ sequences: 1 }) and { cache: "q8_0" } take less'];
   const advice = [
-    options.length > 0
-      ? `these would fit: ${options.join(", ")}`
-      : 'fewer tokens ({ context }), fewer texts ({ sequences: 1 }) and { cache: "q8_0" } take less',
+    ...options.length > 0 ? [`these would fit: ${options.join(", ")}`] : less,
     ...formats.map(([name, n]) => `quantizeModel(file, "${name}") writes weights of ${byteText(Math.round(n))}`),
   ];
   return new OutOfMemoryError({
     device,
     nbytes: Math.ceil(weights + texts),
     reason: `the weights of ${as.name} take ${byteText(weights)}, what is kept and computed of ${sequences} ` +
-      `text${sequences === 1 ? "" : "s"} of ${context} tokens ${byteText(Math.ceil(texts))}${has}; ${
-        advice.join("; ")
+      `text${sequences === 1 ? "" : "s"} of ${context} tokens ${byteText(Math.ceil(texts))}${has}${
+        advice.map((x) => `; ${x}`).join("")
       }`,
   });
 }
