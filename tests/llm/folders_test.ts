@@ -121,6 +121,16 @@ Deno.test("folders: a tokenizer.json has the ids of the same vocabulary in llama
   );
   assert.deepEqual(t.encode("<|end|>", { special: true }), [0, 2]);
   assert.deepEqual([t.vocabulary.begin, t.vocabulary.end, t.isEnd(1)], [0, 1, true]);
+  const added = (json.added_tokens as Record<string, unknown>[]).map((a) => ({
+    ...a,
+    lstrip: a.id === 1,
+    rstrip: a.id === 2,
+  }));
+  const strips = tokenizerValues({ ...json, added_tokens: added }, {}, {}, "tokenizer.json");
+  const s = new Tokenizer(vocabularyOf(new Metadata(entriesOf(strips), "tokenizer.json")));
+  const ids = (text: string) => s.encode(text, { special: true, add: false });
+  assert.deepEqual([ids("a <|end|>\n b"), ids("a \n</s> b")], [ids("a <|end|>b"), ids("a</s> b")]);
+  assert.notDeepEqual(ids("a <|end|>b"), ids("a<|end|>b"));
   assert.throws(
     () => tokenizerValues({ model: { type: "Unigram" } }, {}, {}, "x"),
     /its model is Unigram; BPE is read/,

@@ -22,12 +22,14 @@ import {
   writeGguf,
 } from "../../src/llm/llm.ts";
 import { Tensor } from "../../mod.ts";
+import { Random } from "../support/random.ts";
 import { hashOf } from "./hash_of.ts";
 import { ourLogits } from "./our_logits.ts";
 import { quantizationError, samples, SEARCHED } from "./quantization_error.ts";
+import { shortest } from "./random_texts.ts";
 import { ENCODED, ENCODER_VARIANTS, randomEncoder } from "./random_encoders.ts";
 import { randomModel, TOKENS, VARIANTS } from "./random_models.ts";
-import { hashes, TEXTS, tokenizerOf, VOCABULARIES } from "./vocabularies.ts";
+import { FUZZED, fuzzHash, fuzzText, hashes, isBeyond, TEXTS, tokenizerOf, VOCABULARIES } from "./vocabularies.ts";
 
 const LIBRARY: string = "npm:@node-llama-cpp/linux-x64@3.22.1";
 
@@ -132,6 +134,8 @@ const SYMBOLS = {
   llama_model_get_vocab: { parameters: ["pointer"], result: "pointer" },
   llama_vocab_n_tokens: { parameters: ["pointer"], result: "i32" },
   llama_tokenize: { parameters: ["pointer", "buffer", "i32", "buffer", "i32", "bool", "bool"], result: "i32" },
+  llama_vocab_is_eog: { parameters: ["pointer", "i32"], result: "bool" },
+  llama_token_to_piece: { parameters: ["pointer", "i32", "buffer", "i32", "i32", "bool"], result: "i32" },
   llama_adapter_lora_init: { parameters: ["pointer", "buffer"], result: "pointer" },
   llama_set_adapters_lora: { parameters: ["pointer", "buffer", "usize", "buffer"], result: "i32" },
   llama_set_embeddings: { parameters: ["pointer", "bool"], result: "void" },
@@ -237,6 +241,18 @@ export class LlamaCpp {
       if (n < 0) throw new Error(`llama_tokenize says ${n}`);
       return [...out.subarray(0, n)];
     };
+  }
+
+  /** Whether tokens end a text, of the vocabulary of a file. */
+  ends(path: string): (id: number) => boolean {
+    const { lib } = this, vocabulary = lib.llama_model_get_vocab(this.load(path, true));
+    return (id) => lib.llama_vocab_is_eog(vocabulary, id);
+  }
+
+  /** The bytes of tokens, of the vocabulary of a file. */
+  pieces(path: string): (id: number) => Uint8Array {
+    const { lib } = this, vocabulary = lib.llama_model_get_vocab(this.load(path, true)), out = new Uint8Array(4096);
+    return (id) => out.slice(0, lib.llama_token_to_piece(vocabulary, id, out, out.length, 0, true));
   }
 }
 
@@ -360,10 +376,63 @@ async function checkGoldens(models: string): Promise<Record<string, unknown>> {
   return {};
 }
 
+/** Ids of random texts, and texts of random ids, with the small vocabularies and those in a folder. */
+async function fuzzTokens(
+  count: number,
+  seed: number,
+  only: RegExp,
+  models?: string,
+): Promise<Record<string, unknown>> {
+  const llama = await LlamaCpp.open(), folder = await Deno.makeTempDir(), cases: Record<string, unknown> = {};
+  const paths: [name: string, path: string][] = [];
+  for (const [name, make] of Object.entries(FUZZED)) {
+    if (!only.test(name)) continue;
+    paths.push([name, `${folder}/${name}.gguf`]);
+    await writeGguf(paths.at(-1)![1], make());
+  }
+  for (const { name } of models === undefined ? [] : Deno.readDirSync(models)) {
+    if (name.endsWith(".gguf") && only.test(name)) paths.push([name, `${models}/${name}`]);
+  }
+  let all = 0;
+  for (const [name, path] of paths) {
+    const theirs = llama.tokenizer(path), ours = await tokenizerOf(path), { tokens } = ours.vocabulary;
+    const r = new Random(seed);
+    const differs = (text: string): boolean =>
+      [false, true].some((on) =>
+        ours.encode(text, { special: on, add: on }).join() !== theirs(text.toWellFormed(), on, on).join()
+      );
+    let wrong = 0;
+    for (let i = 0; i < count; i++) {
+      const text = fuzzText(r, ours);
+      if (isBeyond(name, text) || !differs(text) || wrong++ >= 5) continue;
+      const least = shortest(text, differs),
+        on = ours.encode(least, { add: false }).join() === theirs(least.toWellFormed(), false, false).join();
+      const [a, b] = [ours.encode(least, { special: on, add: on }), theirs(least.toWellFormed(), on, on)];
+      const told = (ids: readonly number[]) => ids.map((id) => `${id} ${JSON.stringify(tokens[id])}`).join(", ");
+      const points = Array.from(least, (c) => c.codePointAt(0)!.toString(16)).join(" ");
+      console.log(`${name} ${JSON.stringify(least)} (${points}): ${told(a)}; not ${told(b)}`);
+    }
+    const pieces = llama.pieces(path), isEnd = llama.ends(path);
+    const bad = tokens.findIndex((_, id) => {
+      const bytes = pieces(id), isOdd = new TextDecoder().decode(bytes).startsWith("[UNK_BYTE"); // characters that are no bytes
+      return !isOdd && ours.bytesOf(id, true).join() !== bytes.join();
+    });
+    const end = tokens.findIndex((_, id) => ours.isEnd(id) !== isEnd(id));
+    if (end >= 0) console.log(`${name}: token ${end} ${tokens[end]} ends a text: ${isEnd(end)}`);
+    if (bad >= 0) console.log(`${name}: token ${bad} ${tokens[bad]} is ${ours.bytesOf(bad, true)}, not ${pieces(bad)}`);
+    console.log(`${name}: ${wrong} of ${count} texts differ`);
+    if (name in FUZZED) cases[name] = fuzzHash(name, ours, (text, on) => theirs(text.toWellFormed(), on, on));
+    all += wrong + (bad >= 0 ? 1 : 0) + (end >= 0 ? 1 : 0);
+  }
+  await Deno.remove(folder, { recursive: true });
+  if (all > 0) throw new Error(`${all} texts or tokens differ`);
+  return cases;
+}
+
 if (import.meta.main) {
-  const { _: [what], write, count, only, models } = parseArgs(Deno.args, {
+  const { _: [what], write, count, only, models, seed } = parseArgs(Deno.args, {
     boolean: ["write"],
-    string: ["count", "only", "models"],
+    string: ["count", "only", "models", "seed"],
   });
   const kinds: Readonly<Record<string, () => Promise<Record<string, unknown>>>> = {
     blocks: () => checkBlocks(Number(count ?? 300)),
@@ -373,11 +442,12 @@ if (import.meta.main) {
     encoders: checkEncoders,
     logits: () => checkLogits(new RegExp(only ?? "")),
     tokens: checkTokens,
+    fuzz: () => fuzzTokens(Number(count ?? 300), Number(seed ?? 1), new RegExp(only ?? ""), models),
     goldens: () => checkGoldens(models ?? "models"),
   };
   if (kinds[what] === undefined) {
     throw new Error(
-      "usage: llama_cpp.ts blocks|errors|mixes|adapters|encoders|logits|tokens|goldens [--count N] [--only REGEX] [--models DIR] [--write]",
+      "usage: llama_cpp.ts blocks|errors|mixes|adapters|encoders|logits|tokens|fuzz|goldens [--count N] [--seed N] [--only REGEX] [--models DIR] [--write]",
     );
   }
   const cases = await kinds[what]();

@@ -4,8 +4,8 @@
  */
 import assert from "node:assert/strict";
 import { Device, FormatError, Tensor } from "../../mod.ts";
-import { encodeGguf, type GgufContents, type Tokenizer, typed } from "../../src/llm/llm.ts";
-import { hashes, TEXTS, tokenizerOf, VOCABULARIES } from "./vocabularies.ts";
+import { encodeGguf, type GgufContents, type GgufValue, type Tokenizer, typed } from "../../src/llm/llm.ts";
+import { FUZZED, fuzzHash, hashes, TEXTS, tokenizerOf, VOCABULARIES } from "./vocabularies.ts";
 
 Device.default = "WASM";
 Tensor.zeros([1]).realize(); // opened before the tests
@@ -25,6 +25,53 @@ for (const [name, make] of Object.entries(VOCABULARIES)) {
     );
   });
 }
+
+Deno.test("tokenizer: random texts have llama.cpp's ids, with each pre-tokenizer by each of its names", async () => {
+  const want = JSON.parse(Deno.readTextFileSync(new URL("fixtures/fuzz.json", import.meta.url))) as Record<
+    string,
+    string
+  >;
+  assert.deepEqual(Object.keys(FUZZED), Object.keys(want));
+  for (const [name, make] of Object.entries(FUZZED)) {
+    const t = await load(make());
+    const got = fuzzHash(name, t, (text, on) => t.encode(text, { special: on, add: on }));
+    assert.equal(got, want[name], `${name}: llama_cpp.ts fuzz --only '^${name}$' --seed 5 shows the texts`);
+  }
+});
+
+Deno.test("tokenizer: tokens that files have under wrong kinds, and white space beside tokens, are as llama.cpp has them", async () => {
+  const base = VOCABULARIES.pieces(), metadata = base.metadata as Record<string, GgufValue | readonly GgufValue[]>;
+  const made = (texts: readonly string[], more: Record<string, unknown> = {}) => {
+    const tokens = [...metadata["tokenizer.ggml.tokens"] as string[], ...texts], n = tokens.length;
+    return load({
+      metadata: {
+        ...metadata,
+        ...more,
+        "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.scores": typed("float32", tokens.map((_, i) => -i)),
+        "tokenizer.ggml.token_type": typed("int32", tokens.map((_, i) => i >= n - texts.length ? 1 : i < 3 ? 3 : 1)),
+      },
+      tensors: {},
+    } as GgufContents);
+  };
+  const harmony = await made(["<|end|>", "<|return|>", "<|call|>", "<|channel|>", "<|message|>"]);
+  const id = (text: string) => harmony.idOf(text)!;
+  assert.deepEqual(["<|return|>", "<|call|>", "<|end|>"].map((t) => harmony.isEnd(id(t))), [true, true, false]);
+  const answer = ["<|channel|>", "<|message|>", "<|end|>", "<|return|>"].map(id);
+  assert.equal(harmony.decode(answer), "<|channel|><|message|><|end|>");
+  const plain = await made(["<|end|>"]);
+  assert.ok(plain.isEnd(plain.idOf("<|end|>")!), "alone it ends an answer");
+  assert.equal(plain.decode([plain.idOf("<|end|>")!]), "");
+  const phi = await made(["<|end|>"], { "general.name": "Phi-3 mini" }), end = phi.idOf("<|end|>")!;
+  const two = phi.encode("<|end|> \n <|end|>a", { special: true, add: false });
+  assert.deepEqual(two.slice(0, 2), [end, end]);
+  assert.deepEqual(
+    phi.encode("a <|end|>", { special: true, add: false }).length,
+    phi.encode("a ", { add: false }).length + 1,
+  );
+  const page = await made(["<|tool_response>"], { "tokenizer.ggml.eos_token_id": 1 });
+  assert.ok(!page.isEnd(2) && page.isEnd(page.idOf("<|tool_response>")!));
+});
 
 Deno.test("tokenizer: byte-level and SentencePiece ids are the text again, whole and in streams", async () => {
   for (const name of ["gpt-2", "llama-bpe", "pieces"]) {

@@ -14,9 +14,11 @@ import {
   vocabularyOf,
 } from "../../src/llm/llm.ts";
 import { BYTE_CHARACTERS, SPACE } from "../../src/llm/text/encoders.ts";
+import { PRE_TOKENIZERS, preTokenizer } from "../../src/llm/text/pretokenize.ts";
 import type { Loadable } from "../../src/state/source.ts";
 import { Random } from "../support/random.ts";
 import { hashOf } from "./hash_of.ts";
+import { randomText } from "./random_texts.ts";
 
 const SOURCE =
   "Once upon a time there was a little girl who didn't know that we'll see 1234567 things, isn't it? THE End " +
@@ -234,9 +236,74 @@ export const VOCABULARIES: Readonly<Record<string, () => GgufContents>> = {
   probable,
 };
 
+/** A vocabulary with other values. */
+function changed(of: GgufContents, values: Readonly<Record<string, GgufInput>>): GgufContents {
+  const metadata: Record<string, GgufInput> = { ...of.metadata as Record<string, GgufInput> };
+  for (const [key, value] of Object.entries(values)) metadata[`tokenizer.ggml.${key}`] = value;
+  return { ...of, metadata };
+}
+
+/** Merges of texts whose spaces are characters. */
+function spaced(pre: string): GgufContents {
+  const of = pieces(), merges = trained((w) => [...w.replaceAll(" ", SPACE)], 150)[1].filter((m) => !m.includes("\n"));
+  return changed(of, { model: pre === "gemma4" ? pre : "gpt2", pre, merges });
+}
+
+/** Vocabularies for random texts, too: each pre-tokenizer by each of its names, and what files set otherwise. */
+export const FUZZED: Readonly<Record<string, () => GgufContents>> = {
+  ...Object.fromEntries(
+    PRE_TOKENIZERS.map((pre) => [pre, () => preTokenizer(pre)!.byteLevel ? byteLevel(pre) : spaced(pre)] as const),
+  ),
+  pieces,
+  words,
+  probable,
+  "pieces without a space": () => changed(pieces(), { add_space_prefix: false, add_eos_token: true }),
+  "words as they are": () => changed(words(), { "normalizer.lowercase": false }),
+  "words with accents": () => changed(words(), { "normalizer.strip_accents": false }),
+  "probable, all spaces": () => changed(probable(), { remove_extra_whitespaces: false, add_space_prefix: false }),
+};
+
 /** The tokenizer of a file. */
 export async function tokenizerOf(from: Loadable): Promise<Tokenizer> {
   return new Tokenizer(vocabularyOf(new Metadata((await readGguf(from)).metadata, String(from))));
+}
+
+/**
+ * Where llama.cpp cuts a text otherwise than the patterns of the models' own tokenizer.json, which are ours: its engine
+ * of patterns has no classes of letters by case, forgets what stands before a lookahead, and takes all white space for
+ * one character.
+ */
+const BEYOND: readonly (readonly [name: RegExp, text: RegExp])[] = [
+  [
+    /^(tekken|gpt-4o|llama4|kanana2|talkie|minimax-m2|granite-embed-multi-97m)$/,
+    /(?![A-Za-z])[\p{Lu}\p{Ll}\p{Lt}]|\p{M}/u,
+  ],
+  [/^(tiny_aya|cohere2moe)$/, /\d|\p{M}|\p{Lu}|\p{Lt}/u],
+  [/^(youtu|kimi-k2)$/, /\p{Lu}|\p{Lt}|\p{M}/u],
+  [/deepseek-llm/, /\u3000/u],
+  // of a character in parts only the first is kept
+  [/words|bert/, /[\uac00-\ud7a3]/],
+  [/^afmoe$/, /\p{White_Space}\p{N}/u],
+  // accents are nonspacing marks in BERT's own code, and all marks there
+  [/words|bert/, /[\p{Mc}\p{Me}]/u],
+  [/words with accents/, /İ/], // its small letter is two characters
+];
+
+/** Whether a text is one that llama.cpp cuts otherwise than a model's own tokenizer. */
+export function isBeyond(name: string, text: string): boolean {
+  return BEYOND.some(([n, t]) => n.test(name) && t.test(text));
+}
+
+/** A random text, with some tokens of a vocabulary, every other one with special ones. */
+export function fuzzText(r: Random, { vocabulary: { tokens, kinds } }: Tokenizer): string {
+  return randomText(r, r.below(2) === 0 ? tokens.filter((_, i) => kinds[i] > 1 && kinds[i] < 6) : tokens);
+}
+
+/** All ids of some random texts, short: without and with special tokens. */
+export function fuzzHash(name: string, of: Tokenizer, encode: (text: string, special: boolean) => number[]): string {
+  const r = new Random(5), texts = Array.from({ length: 60 }, () => fuzzText(r, of)).filter((t) => !isBeyond(name, t));
+  const ids = texts.flatMap((t) => [...encode(t, false), ...encode(t, true)]);
+  return `${texts.length} ${ids.length}:${hashOf(Float32Array.from(ids))}`;
 }
 
 /** Lists of ids, short. */

@@ -10,7 +10,8 @@ import { pathOf } from "../../state/source.ts";
 import { writeFiles } from "../../state/write.ts";
 import type { Tensor } from "../../tensor/tensor.ts";
 import { modelSpec } from "../model/model_spec.ts";
-import { Metadata, TokenKind, vocabularyOf } from "../text/vocabulary.ts";
+import { TokenKind } from "../text/known_tokens.ts";
+import { Metadata, vocabularyOf } from "../text/vocabulary.ts";
 import type { Gguf } from "./gguf.ts";
 import { HF_VALUES, hfName } from "./hf_names.ts";
 

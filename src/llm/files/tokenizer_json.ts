@@ -36,6 +36,11 @@ function patternsOf(steps: readonly JsonObject[]): string[] | undefined {
   return out;
 }
 
+/** A list of ids, where there are any. */
+function some(key: string, ids: readonly number[]): Record<string, GgufInput> {
+  return ids.length === 0 ? {} : { [key]: typed("uint32", ids) };
+}
+
 /**
  * The values of a tokenizer. `settings` are tokenizer_config.json, `config` config.json: they say which tokens begin and
  * end a text.
@@ -79,6 +84,7 @@ export function tokenizerValues(
   // cuts without a name are kept as they are; only we read those
   const cuts = { "dinograd.patterns": spaces ? [] : patterns, "dinograd.whole": whole, "dinograd.spaces": spaces };
   if (model.byte_fallback === true) tokens.forEach((t, i) => /^<0x[0-9A-F]{2}>$/.test(t) && (kinds[i] = 6));
+  const strips = (side: string) => added.flatMap((a) => a[side] === true ? [Number(a.id)] : []);
   const at = "tokenizer.ggml.",
     values: Record<string, GgufInput> = {
       [`${at}model`]: "gpt2",
@@ -88,6 +94,9 @@ export function tokenizerValues(
       [`${at}merges`]: model.merges.map((m) => Array.isArray(m) ? m.join(" ") : String(m)),
       [`${at}add_space_prefix`]: prefix,
       ...pre === undefined ? cuts : {},
+      // GGUF has no place for them; only we read these
+      ...some("dinograd.strips_before", strips("lstrip")),
+      ...some("dinograd.strips_after", strips("rstrip")),
     };
   const text = (x: unknown) => isObject(x) ? String(x.content) : typeof x === "string" ? x : undefined;
   const token = (name: string): number | undefined => {

@@ -8,7 +8,8 @@ import { FormatError } from "../../helpers/errors.ts";
 import { Charsmap } from "./charsmap.ts";
 import { mergePairs } from "./merges.ts";
 import { cutText, PRE_TOKENIZERS, type PreTokenizer } from "./pretokenize.ts";
-import { preTokenizerOf, TokenKind, type Vocabulary } from "./vocabulary.ts";
+import { TokenKind } from "./known_tokens.ts";
+import { preTokenizerOf, type Vocabulary } from "./vocabulary.ts";
 
 /** Ids of a text; `first` says that nothing, or a special token, stands before it. */
 export type Encode = (text: string, first: boolean) => number[];
@@ -66,7 +67,7 @@ function bpe(vocabulary: Vocabulary, ids: ReadonlyMap<string, number>, pre: PreT
   };
   const piece = (p: string): readonly number[] => {
     const symbols = pre.byteLevel ? Array.from(utf8.encode(p), (b) => BYTE_CHARACTERS[b]) : [...p];
-    const whole = pre.whole ? ids.get(symbols.join("")) : undefined;
+    const whole = pre.whole || pre.wholeLines && /^\n+$/.test(p) ? ids.get(symbols.join("")) : undefined;
     return whole !== undefined ? [whole] : mergePairs(symbols, rank).flatMap((s) => ids.get(s) ?? rest(s));
   };
   const remembered = (p: string): readonly number[] => {
@@ -85,11 +86,17 @@ function bpe(vocabulary: Vocabulary, ids: ReadonlyMap<string, number>, pre: PreT
   };
 }
 
-/** Words of BERT's vocabularies: without accents and capitals, marks and Chinese characters alone. */
-function wordsOf(text: string): string[] {
-  const clean = text.normalize("NFD").replace(/[\p{Mn}\ufffd]|(?![\t\n\r])[\p{Cc}\p{Cf}]/gu, "").toLowerCase();
-  const alone = /[\p{P}\p{Script=Han}]|(?![\p{White_Space}])[$+<=>^`|~]/gu;
-  return clean.replace(alone, " $& ").split(/\p{White_Space}+/u).filter((w) => w !== "");
+/** Chinese characters as BERT's code has them: one alone is a word. */
+const IDEOGRAPHS = "\\u4e00-\\u9fff\\u3400-\\u4dbf\\u{20000}-\\u{2a6df}\\u{2a700}-\\u{2b73f}\\u{2b740}-\\u{2b81f}" +
+  "\\u{2b920}-\\u{2ceaf}\\uf900-\\ufaff\\u{2f800}-\\u{2fa1f}";
+const ALONE = new RegExp(`[\\p{P}${IDEOGRAPHS}$+<=>^\`|~]`, "gu");
+/** Words of BERT's vocabularies: marks and Chinese characters alone, where it says so without accents and capitals. */
+function wordsOf(text: string, { lowercase, stripAccents }: Vocabulary): string[] {
+  const clean = text.replace(/(?!\p{White_Space})[\p{Cc}\p{Cf}\p{Co}\ufffd]/gu, "");
+  const plain = stripAccents ? clean.normalize("NFD").replace(/\p{Mn}/gu, "") : clean;
+  // character by character: what stands beside a letter does not matter
+  const small = lowercase ? Array.from(plain, (c) => c.toLowerCase()).join("") : plain;
+  return small.replace(ALONE, " $& ").split(/\p{White_Space}+/u).filter((w) => w !== "");
 }
 
 function wordPiece(vocabulary: Vocabulary, ids: ReadonlyMap<string, number>): Encode {
@@ -106,7 +113,7 @@ function wordPiece(vocabulary: Vocabulary, ids: ReadonlyMap<string, number>): En
     }
     return found;
   };
-  return (text) => wordsOf(text).flatMap(word);
+  return (text) => wordsOf(text, vocabulary).flatMap(word);
 }
 
 function unigram(vocabulary: Vocabulary, ids: ReadonlyMap<string, number>): Encode {

@@ -11,6 +11,8 @@ export interface PreTokenizer {
   readonly patterns: readonly RegExp[];
   /** Whether a piece that is a token is that token, whatever its merges would be. */
   readonly whole: boolean;
+  /** Whether a piece of line ends that is a token is that token. */
+  readonly wholeLines: boolean;
   /** Whether bytes stand as characters; otherwise spaces are "▁" and pieces are texts. */
   readonly byteLevel: boolean;
   /** Whether a begin token comes first unless the file says otherwise. */
@@ -35,9 +37,14 @@ const UPPER = "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]",
   LEAD = "[^\\r\\n\\p{L}\\p{N}]?";
 const cased = (suffix: string, digits: string) =>
   `${LEAD}${UPPER}*${SMALL}+${suffix}|${LEAD}${UPPER}+${SMALL}*${suffix}|${digits}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|${SPACES}`;
+/** The same without Chinese characters, which are words of their own. */
+const NOT_HAN = "(?!\\p{Script=Han})",
+  kimi = (first: string, then: string) =>
+    `${LEAD}(?:${NOT_HAN}${UPPER})${first}(?:${NOT_HAN}${SMALL})${then}${SUFFIX}?`;
 const ASCII_MARKS = "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~]";
 const DEEPSEEK3 =
   `${ASCII_MARKS}[A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|${SPACES}`;
+const DEEPSEEK_LINES = DEEPSEEK3.replace("[\\r\\n]*|\\s*[\\r\\n]+", "|[\\r\\n]");
 const HAN = "[\\u4e00-\\u9fa5\\u0800-\\u4e00\\uac00-\\ud7ff]+";
 /** The letters that have two cases, as DeepSeek's list of them is. */
 const CASED_LETTERS = "[A-Za-z\\u00b5\\u00c0-\\u00d6\\u00d8-\\u00f6\\u00f8-\\u01ba\\u01bc-\\u01bf\\u01c4-\\u0293" +
@@ -52,11 +59,14 @@ const CASED_LETTERS = "[A-Za-z\\u00b5\\u00c0-\\u00d6\\u00d8-\\u00f6\\u00f8-\\u01
   "\\ufb13-\\ufb17\\uff21-\\uff3a\\uff41-\\uff5a\\u{10400}-\\u{1044f}\\u{104b0}-\\u{104d3}\\u{104d8}-\\u{104fb}" +
   "\\u{10c80}-\\u{10cb2}\\u{10cc0}-\\u{10cf2}\\u{118a0}-\\u{118df}\\u{1e900}-\\u{1e943}]";
 const KANA = "[\\u4e00-\\u9fa5\\u3040-\\u309f\\u30a0-\\u30ff]+";
+const HANGUL = "[가-힣ㄱ-ㆎ]+", CHINESE_MARKS = "[！…“”‘’—：；，、-〿︰-﹏]+", BOPOMOFO = "[ㄅ-ㄯ]+";
+const ASIAN = "[一-鿿㐀-䶿豈-﫿぀-ゟ゠-ヿ･-ﾟ⼀-⿟เ-๿຀-໿ក-៿က-႟ꩠ-ꩿꧠ-꧿가-힯ᄀ-ᇿ]+";
 const PUNCTUATION = "[\\p{P}\\$\\+<=>\\^~\\|";
 
 /** What differs from the usual: pieces are merged, bytes are characters, no begin token. */
 type Options = Partial<Omit<PreTokenizer, "patterns">>;
 type Row = readonly [names: string, patterns: readonly string[], options?: Options];
+const HALVING = [512, 256, 128, 64, 32, 16, 8, 4, "1,2"].map((n) => `\\s{${n}}(?!\\S)`).join("|");
 const LINES = "[^\\n]+|[\\n]+";
 const ROWS: readonly Row[] = [
   ["default", [`${PUNCTUATION}]+`, GPT2, "\\p{N}+", "[0-9][0-9][0-9]"]],
@@ -89,6 +99,24 @@ const ROWS: readonly Row[] = [
   ]],
   ["deepseek-coder", ["[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", HAN, "\\p{N}"]],
   ["deepseek-v3 hunyuan-dense joyai-llm hy_v4", ["\\p{N}{1,3}", KANA, DEEPSEEK3]],
+  ["spark2_5", ["\\p{N}{1,3}", KANA, DEEPSEEK_LINES, "\\p{N}"]],
+  ["afmoe", ["(?<!\\p{N})\\p{N}{1,2}(?=(?:\\p{N}{3})*(?!\\p{N}))|\\p{N}{3}", ASIAN, DEEPSEEK3]],
+  ["youtu", [`${HANGUL}|${CHINESE_MARKS}|${BOPOMOFO}|${KANA}`, cased(`${SUFFIX}?`, "\\p{N}")], { whole: true }],
+  ["kimi-k2", [
+    `\\p{Script=Han}+|${kimi("*", "+")}|${kimi("+", "*")}|\\p{N}{1,3}|${MARKS}|${SPACES}`,
+  ]],
+  ["jais-2", [words("\\p{N}{1,3}", `\\s*[\\r\\n]+|${HALVING}|\\s`)]],
+  ["exaone-moe", [
+    `${SUFFIX}|${LEAD}(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]?|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+`,
+  ]],
+  ["chameleon", [
+    "<sentinel:[0-9]+>",
+    "IMGIMG[A-I]{1,4}Z",
+    "[\\t\\n]|    |  ",
+    "\\p{N}",
+    "[\\p{P}!-\\/:-@\\[-`\\{-~]",
+    GPT2,
+  ], { begin: true }],
   ["poro-chat bloom gpt3-finnish", [" ?[^(\\s|.,!?…。，、।۔،)]+"]],
   ["viking", [" ?[^(\\s|.,!?…。，、।۔،)]+", "\\p{N}"]],
   ["bailingmoe bailingmoe2 llada-moe", [
@@ -100,7 +128,8 @@ const ROWS: readonly Row[] = [
   ["laguna", [LINES, QWEN2]],
   ["minicpm5", ["\\p{N}{1,3}", words("\\p{N}+")], { whole: true }],
   ["tiny_aya cohere2moe", ["\\d{1,3}(?=(?:\\d{3})*\\b)", cased(`${SUFFIX}?`, "\\p{N}{1,3}")]],
-  ["gemma4 granite-embed-multi-311m sarvam-moe", [LINES], { byteLevel: false }],
+  ["gemma4 granite-embed-multi-311m", [LINES], { byteLevel: false, wholeLines: true, begin: true }],
+  ["sarvam-moe", [LINES], { byteLevel: false }],
 ];
 
 const BY_NAME = new Map<string, Row>(ROWS.flatMap((row) => row[0].split(" ").map((name) => [name, row] as const)));
@@ -111,7 +140,8 @@ export const PRE_TOKENIZERS: readonly string[] = [...BY_NAME.keys()];
 /** The pre-tokenizer of a name, if it is known. */
 export function preTokenizer(name: string): PreTokenizer | undefined {
   const row = BY_NAME.get(name);
-  return row && { whole: false, byteLevel: true, begin: false, ...row[2], patterns: row[1].map(pattern) };
+  return row &&
+    { whole: false, wholeLines: false, byteLevel: true, begin: false, ...row[2], patterns: row[1].map(pattern) };
 }
 
 /** The name of the pre-tokenizer that cuts byte-level text by these patterns and no others, if there is one. */
@@ -130,7 +160,7 @@ function anyCase(suffixes: string): string {
 
 /** A pre-tokenizer of patterns that a file has. @throws {SyntaxError} for what is no pattern */
 export function customPreTokenizer(patterns: readonly string[], whole: boolean, byteLevel: boolean): PreTokenizer {
-  return { patterns: patterns.map(pattern), whole, byteLevel, begin: false };
+  return { patterns: patterns.map(pattern), whole, wholeLines: false, byteLevel, begin: false };
 }
 
 /** The pieces of `text`: nothing is lost. */

@@ -7,7 +7,8 @@
 import { ArgumentError } from "../../helpers/errors.ts";
 import { checkOptions, describe } from "../../helpers/options.ts";
 import { BYTE_CHARACTERS, type Encode, encoderOf, idsOf, SPACE } from "./encoders.ts";
-import { preTokenizerOf, TokenKind, type Vocabulary } from "./vocabulary.ts";
+import { TokenKind } from "./known_tokens.ts";
+import { preTokenizerOf, type Vocabulary } from "./vocabulary.ts";
 
 /** Options of {@linkcode Tokenizer.encode}. */
 export interface EncodeOptions {
@@ -74,19 +75,23 @@ export class Tokenizer {
   encode(text: string, options: EncodeOptions = {}): number[] {
     checkOptions("encode a text", options, ["special", "add"]);
     if (typeof text !== "string") throw new ArgumentError("encode a text", { reason: `it is ${describe(text)}` });
+    text = text.toWellFormed(); // halves of characters are no text
     const { special = false, add = true } = options, { begin, end } = this.vocabulary, out: number[] = [];
     if (add && this.addsBegin && begin !== undefined) out.push(begin);
     const pattern = special ? this.specials : this.users;
-    let at = 0, first = true;
+    const { stripsBefore, stripsAfter } = this.vocabulary;
+    let at = 0, first = true, strips = false;
     const plain = (part: string): void => {
+      if (strips) part = part.replace(/^[ \t-\r]+/, "");
       if (part === "") return;
       for (const id of this.encodeText(part, first)) out.push(id);
       first = false;
     };
     for (const m of pattern === undefined ? [] : text.matchAll(pattern)) {
-      plain(text.slice(at, m.index));
-      out.push(this.ids.get(m[0])!);
-      first = true;
+      const id = this.ids.get(m[0])!, before = text.slice(at, m.index);
+      plain(stripsBefore.has(id) ? before.replace(/[ \t-\r]+$/, "") : before);
+      out.push(id);
+      [first, strips] = [true, stripsAfter.has(id)];
       at = m.index + m[0].length;
     }
     plain(text.slice(at));
@@ -103,6 +108,7 @@ export class Tokenizer {
     if (kinds[id] === TokenKind.CONTROL || kinds[id] === TokenKind.UNKNOWN) {
       return special ? utf8.encode(tokens[id]) : new Uint8Array(0);
     }
+    if (kinds[id] === TokenKind.UNUSED) return new Uint8Array(0);
     return this.bytes[id] ??= this.makeBytes(tokens[id], kinds[id]);
   }
   private makeBytes(text: string, kind: number): Uint8Array {

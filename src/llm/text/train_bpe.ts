@@ -10,7 +10,7 @@ import { type GgufInput, typed } from "../files/gguf_write.ts";
 import { BYTE_CHARACTERS } from "./encoders.ts";
 import { Heap } from "./heap.ts";
 import { cutText, PRE_TOKENIZERS, preTokenizer } from "./pretokenize.ts";
-import { TokenKind } from "./vocabulary.ts";
+import { TokenKind } from "./known_tokens.ts";
 
 /** Options of {@linkcode trainBpe}. */
 export interface TrainBpeOptions {

@@ -6,13 +6,11 @@
  */
 import { FormatError } from "../../helpers/errors.ts";
 import type { GgufEntry } from "../files/gguf.ts";
+import { knownTokens } from "./known_tokens.ts";
 import { customPreTokenizer, type PreTokenizer, preTokenizer } from "./pretokenize.ts";
 
 /** How a text becomes tokens. */
 export type TokenizerKind = "spm" | "bpe" | "wordpiece" | "unigram";
-
-/** Kinds of tokens, by their numbers in files. */
-export const TokenKind = { NORMAL: 1, UNKNOWN: 2, CONTROL: 3, USER: 4, UNUSED: 5, BYTE: 6 } as const;
 
 /** The tokens and rules of a model. */
 export interface Vocabulary {
@@ -26,6 +24,9 @@ export interface Vocabulary {
   readonly scores: readonly number[];
   /** By id, a {@linkcode TokenKind}. */
   readonly kinds: readonly number[];
+  /** Ids before and after which white space is left out. */
+  readonly stripsBefore: ReadonlySet<number>;
+  readonly stripsAfter: ReadonlySet<number>;
   /** How text is cut, of files that say it themselves. */
   readonly cut: PreTokenizer | undefined;
   /** "left right", of BPE, first come first. */
@@ -46,6 +47,9 @@ export interface Vocabulary {
   readonly addSpace: boolean | undefined;
   /** Whether several spaces are one. */
   readonly removeSpaces: boolean;
+  /** Whether capitals are small letters, and accents are dropped, of WordPiece. */
+  readonly lowercase: boolean;
+  readonly stripAccents: boolean;
   /** A compiled map of characters, of unigram models. */
   readonly charsmap: Uint8Array | undefined;
   /** The template of conversations, in Jinja. */
@@ -59,11 +63,6 @@ const KINDS: Readonly<Record<string, TokenizerKind>> = {
   t5: "unigram",
   gemma4: "bpe",
 };
-/** Texts of tokens that end a turn, whatever the file says of them. */
-const TURN_ENDS: ReadonlySet<string> = new Set(
-  "<|eot_id|> <|im_end|> <|end|> <end_of_turn> <turn|> <|endoftext|> <|eom_id|> <EOT> <|return|> <|call|> <|end_of_text|>"
-    .split(" "),
-);
 
 /** Reads typed values of metadata, and says what is wrong with them. */
 export class Metadata {
@@ -148,10 +147,16 @@ export function vocabularyOf(meta: Metadata): Vocabulary {
   }
   const tokens = meta.texts(`${at}tokens`), n = tokens.length;
   const scores = meta.numbers(`${at}scores`, Array(n).fill(0)),
-    kinds = meta.numbers(`${at}token_type`, Array(n).fill(1));
-  if (scores.length !== n || kinds.length !== n) {
-    throw meta.bad(`it has ${n} tokens, ${scores.length} scores and ${kinds.length} kinds of tokens`);
+    given = meta.numbers(`${at}token_type`, Array(n).fill(1));
+  if (scores.length !== n || given.length !== n) {
+    throw meta.bad(`it has ${n} tokens, ${scores.length} scores and ${given.length} kinds of tokens`);
   }
+  const pre = name === "gemma4" ? "gemma4" : meta.text(`${at}pre`, "default");
+  const { kinds, ends, ...known } = knownTokens(tokens, given, {
+    pre,
+    name: meta.text("general.name", ""),
+    architecture: meta.text("general.architecture", ""),
+  });
   const id = (key: string, fallback?: number): number | undefined => {
     if (!meta.has(at + key)) return fallback;
     const i = meta.number(at + key);
@@ -161,15 +166,17 @@ export function vocabularyOf(meta: Metadata): Vocabulary {
   };
   const end = id("eos_token_id", kind === "spm" ? 2 : undefined);
   const more = [id("eot_token_id"), id("eom_token_id"), end].filter((x) => x !== undefined);
-  const turnEnds = tokens.flatMap((t, i) => TURN_ENDS.has(t) && kinds[i] !== TokenKind.NORMAL ? [i] : []);
   const flag = (key: string): boolean | undefined => meta.has(at + key) ? meta.flag(at + key) : undefined;
+  const lowercase = flag("normalizer.lowercase") ?? true;
   const charsmap = meta.numbers(`${at}precompiled_charsmap`, []);
   return {
     kind,
-    pre: name === "gemma4" ? "gemma4" : meta.text(`${at}pre`, "default"),
+    pre,
     tokens,
     scores,
     kinds,
+    stripsBefore: new Set([...known.stripsBefore, ...meta.numbers("dinograd.strips_before", [])]),
+    stripsAfter: new Set([...known.stripsAfter, ...meta.numbers("dinograd.strips_after", [])]),
     cut: cutOf(meta),
     merges: kind === "bpe" ? meta.texts(`${at}merges`) : [],
     begin: id("bos_token_id", kind === "spm" ? 1 : kind === "wordpiece" ? id("cls_token_id", 101) : undefined),
@@ -178,11 +185,13 @@ export function vocabularyOf(meta: Metadata): Vocabulary {
       "unknown_token_id",
       kind === "spm" ? 0 : kind === "wordpiece" ? 100 : kind === "unigram" ? 2 : undefined,
     ),
-    ends: new Set([...more, ...turnEnds]),
+    ends: new Set([...more, ...ends]),
     addBegin: flag("add_bos_token"),
     addEnd: flag("add_eos_token"),
     addSpace: flag("add_space_prefix"),
     removeSpaces: flag("remove_extra_whitespaces") ?? false,
+    lowercase,
+    stripAccents: flag("normalizer.strip_accents") ?? lowercase,
     charsmap: charsmap.length > 0 ? Uint8Array.from(charsmap) : undefined,
     template: meta.has("tokenizer.chat_template") ? meta.text("tokenizer.chat_template") : undefined,
   };
