@@ -120,6 +120,10 @@ const rows: readonly Row[] = [
   ],
   ["quantile", [[5]], (x) => x.quantile(0.3)],
   ["gelu in the tail", [[4]], (x) => x.mul(3).gelu()],
+  ["slopes of slopes", [[4]], (x) => {
+    const all = [x.mul(2).gelu(), x.erf(), x.mul(3).tanh(), x.mul(3).sigmoid(), x.softplus()].map((y) => y.sum());
+    return all.reduce((s, y) => s.add(y)).gradient([x])[0];
+  }],
   ["pad reflect", [[4]], (x) => x.pad([2, 3], { mode: "reflect" }).square()],
   ["lerp", [[3], [3], [3]], (a, b, w) => a.lerp(b, w)],
   ["logaddexp", [[3], [3]], (a, b) => a.logaddexp(b)],

@@ -68,6 +68,12 @@ const MOST_PLANS = 4;
 const MAX_CONTEXTS = 8;
 /** Times each element is computed from which one kernel for all of them is worth more. */
 const MANY_TIMES = 8;
+/**
+ * Products that an element of an operand is in, and all that there are, from which a kernel that narrows it is worth more.
+ * On an H100 units that find both operands in shared memory are three times as fast as those whose threads narrow what
+ * they read (600 and 200 TFLOP/s): a product takes 6.7 fs less, against 8 bytes more at 3 TB/s, and 3 us of a launch.
+ */
+const NARROWED_TIMES = 400, NARROWED_LEAST = 4.5e8;
 
 const ANY_DEVICE: FusionCaps = { l2: 0, hasGrid: false, vectorLanes: () => 1 };
 
@@ -161,6 +167,8 @@ const ELEMENTWISE: readonly Reason[] = [
     when: (c, f) => f.isOperandOfReads(c),
     then: "realize",
   },
+  // and units that read them there take what is narrow as it is
+  { name: "an operand of a product, narrowed", when: (c, f) => f.isNarrowedOperand(c), then: "realize" },
   { name: "beside the inner loops", when: (c) => c.isBeside, then: "in place" },
   { name: "a row that several loops read", when: (c, f) => f.keepsRow(c), then: "keep row" },
   { name: "computed once an element", when: ({ repeats }) => repeats <= 1, then: "in place" },
@@ -310,14 +318,25 @@ class Fuser extends ReduceReads {
     return products.some((p) => !below.has(p));
   }
 
+  /** Does a kernel on a grid compute a product in tiles of which `u` is an operand? */
+  private takesOperand({ kernel }: Context, u: UOp): boolean {
+    const product = isTiledProduct(kernel) ? kernel : this.products.get(kernel);
+    return product !== undefined && this.capsOf(kernel).hasGrid && isOperandOf(u, product);
+  }
+
   /** Is it, on a grid, what a product in tiles has of rows or of columns, and made of more than one read? */
   isOperandOfReads({ u, list, repeats }: Case): boolean {
     if (repeats < MANY_TIMES || !isAlu(u.op)) return false;
-    const isRead = ({ kernel }: Context): boolean => {
-      const product = isTiledProduct(kernel) ? kernel : this.products.get(kernel);
-      return product !== undefined && this.capsOf(kernel).hasGrid && isOperandOf(u, product);
-    };
-    return list.some(isRead) && readsOf(u, this.realized) > 1;
+    return list.some((c) => this.takesOperand(c, u)) && readsOf(u, this.realized) > 1;
+  }
+
+  /** Is it what a large product in tiles has of rows or of columns, narrowed to what units take that read shared memory? */
+  isNarrowedOperand({ u, list, repeats, numel }: Case): boolean {
+    if (u.op !== Ops.CAST || u.src[0].dtype.itemsize <= u.dtype.itemsize) return false;
+    if (repeats < NARROWED_TIMES || repeats * numel < NARROWED_LEAST) return false;
+    const hasUnit = ({ kernel }: Context): boolean =>
+      this.capsOf(kernel).grid?.tensorCores.some((t) => t.shared !== undefined && t.input === u.dtype) === true;
+    return list.some((c) => hasUnit(c) && this.takesOperand(c, u));
   }
 
   /** The products in tiles from which a kernel makes its results elementwise. */

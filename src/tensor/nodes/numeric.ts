@@ -299,14 +299,20 @@ export function coshNode(x: UOp): UOp {
   return withGradient(scale(e, 0.5).mul(e).add(over(0.5, e).fdiv(e)), [x], COSH_SLOPE);
 }
 
+/** d tanh x = 4 e / (1 + e)^2 with e = e^-2a: good digits also where it is tiny. */
+const TANH_SLOPE = slope((x) => {
+  const e = expNode(scale(x.mul(signOf(x)), -2)), r = over(1, shift(e, 1));
+  return scale(e, 4).mul(r).mul(r);
+});
+
 /** Hyperbolic tangent: 1 - 2 / (e^2a + 1) away from zero. */
 export function tanhNode(x: UOp): UOp {
   const s = signOf(x), a = x.mul(s);
   const small = lt(a, 0.625);
-  // Beyond 20 the result is 1 in every float dtype; the exponential must not overflow in the gradient.
+  // beyond 20 the result is 1 in every float dtype
   const e = expNode(scale(unless(gt(a, 20), a, 20), 2));
   const far = shift(over(-2, shift(e, 1)), 1).mul(s);
-  return small.where(oddProduct(TANH, pick(small, x, 0)), far);
+  return withGradient(small.where(oddProduct(TANH, pick(small, x, 0)), far), [x], TANH_SLOPE);
 }
 
 /** d asinh x = 1 / sqrt(x^2 + 1) */
@@ -367,6 +373,9 @@ export function erfcNode(b: UOp, z: UOp): UOp {
   return b.dtype === dtypes.float64 ? expNode(scale(z, -1)).mul(erfcx(b)) : erfcLog2(b, z).exp2();
 }
 
+/** d erf x = 2 e^-x^2 / sqrt(pi) */
+const ERF_SLOPE = slope((x) => scale(expNode(scale(x.mul(x), -1)), 2 / Math.sqrt(Math.PI)));
+
 /** The error function. */
 export function erfNode(x: UOp): UOp {
   const s = signOf(x), a = x.mul(s), small = lt(a, 1);
@@ -374,39 +383,60 @@ export function erfNode(x: UOp): UOp {
   const end = x.dtype === dtypes.float64 ? 6 : 4; // from there on it is 1
   const b = unless(small, unless(gt(a, end), a, end), 1);
   const far = shift(scale(erfcNode(b, b.mul(b)), -1), 1).mul(s);
-  return small.where(near.add(near.mul(poly(ERF, z))), far);
+  return withGradient(small.where(near.add(near.mul(poly(ERF, z))), far), [x], ERF_SLOPE);
 }
 
-/**
- * x times the distribution function of the normal distribution, (1 + erf(x / sqrt 2)) / 2. Far below 0 that is subnormal,
- * which some devices take as zero, before the product is: x is multiplied by its roots instead. At the end they are 0.
- */
-export function geluNode(x: UOp): UOp {
-  const wide = x.dtype === dtypes.float64, end = wide ? 56 : 22;
+/** The distribution function of the normal distribution at x: near 0, and far from it at -|x|, as a product of two. */
+function normalParts(x: UOp): { small: UOp; center: UOp; b: UOp; root: UOp; other: UOp } {
+  const wide = x.dtype === dtypes.float64, end = wide ? 56 : 22; // at the end it is 0
   const a = x.mul(signOf(x)), small = lt(a, Math.SQRT2);
   const near = scale(pick(small, x, 0), Math.SQRT1_2), square = near.mul(near);
   const center = shift(scale(near.add(near.mul(poly(ERF, square))), 0.5), 0.5);
   const b = unless(small, unless(gt(a, end), a, end), Math.SQRT2);
   const t = scale(b, Math.SQRT1_2), z = scale(b.mul(b), 0.5);
   const root = wide ? expNode(scale(z, -0.5)) : scale(erfcLog2(t, z), 0.5).exp2();
-  const other = wide ? root.mul(erfcx(t)) : root;
-  const below = scale(x, 0.5).mul(other).mul(root), above = x.mul(shift(scale(other.mul(root), -0.5), 1));
-  return small.where(x.mul(center), lt(x, 0).where(below, above));
+  return { small, center, b, root, other: wide ? root.mul(erfcx(t)) : root };
 }
+
+/** d x F(x) = F(x) + x f(x), with the density f: e^(-x^2 / 2) / sqrt(2 pi). */
+const GELU_SLOPE = slope((x) => {
+  const { small, center, b, root, other } = normalParts(x), below = scale(other.mul(root), 0.5);
+  const share = small.where(center, lt(x, 0).where(below, shift(scale(below, -1), 1)));
+  const at = small.where(x, lt(x, 0).where(scale(b, -1), b)); // not infinite
+  return share.add(at.mul(scale(expNode(scale(at.mul(at), -0.5)), 1 / Math.sqrt(2 * Math.PI))));
+});
+
+/**
+ * x times the distribution function of the normal distribution, (1 + erf(x / sqrt 2)) / 2. Far below 0 that is subnormal,
+ * which some devices take as zero, before the product is: x is multiplied by its roots instead.
+ */
+export function geluNode(x: UOp): UOp {
+  const { small, center, root, other } = normalParts(x);
+  const below = scale(x, 0.5).mul(other).mul(root), above = x.mul(shift(scale(other.mul(root), -0.5), 1));
+  return withGradient(small.where(x.mul(center), lt(x, 0).where(below, above)), [x], GELU_SLOPE);
+}
+
+/** d sigmoid x = e / (1 + e)^2 with e = e^-|x| */
+const SIGMOID_SLOPE = slope((x) => {
+  const e = expNode(scale(x.mul(signOf(x)), -1)), r = over(1, shift(e, 1));
+  return e.mul(r).mul(r);
+});
 
 /** 1 / (1 + e^-x) without overflow on either side. */
 export function sigmoidNode(x: UOp): UOp {
   const negative = lt(x, 0);
   const e = expNode(x.mul(negative.where(floatConst(1, x.dtype), floatConst(-1, x.dtype))));
   const r = over(1, shift(e, 1));
-  return negative.where(e.mul(r), r);
+  return withGradient(negative.where(e.mul(r), r), [x], SIGMOID_SLOPE);
 }
+
+const SOFTPLUS_SLOPE = slope((x) => sigmoidNode(x));
 
 /** log(1 + e^x) without overflow. */
 export function softplusNode(x: UOp): UOp {
   const negative = lt(x, 0);
   const e = expNode(x.mul(negative.where(floatConst(1, x.dtype), floatConst(-1, x.dtype))));
-  return log1pNode(e).add(negative.where(floatConst(0, x.dtype), x));
+  return withGradient(log1pNode(e).add(negative.where(floatConst(0, x.dtype), x)), [x], SOFTPLUS_SLOPE);
 }
 
 /** log(e^a + e^b) without overflow. */

@@ -2,7 +2,7 @@
  * Fusion by rules: user programs, the kernels that they take, and values against the reference. No rule knows a program by
  * name, so the table is of programs. Then the guards of the rules: infinities, masks, constant rows, large offsets.
  */
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import { CompiledKernel, context, Device, record, schedule, Tensor } from "../../../mod.ts";
 import { cascadeOf } from "../../../src/schedule/fuse/cascade.ts";
 import { planFusion } from "../../../src/schedule/fuse/fuse.ts";
@@ -444,4 +444,46 @@ for (const dtype of ["float32", "float16"] as const) {
       }),
     );
   }
+}
+
+/** Products of float32 that are narrowed on the way, in 16 bits, and how many kernels narrow an operand first. */
+const NARROWED:
+  readonly (readonly [name: string, made: number, make: (of: (...shape: number[]) => Tensor) => Tensor])[] = [
+    [
+      "weights of a large layer",
+      1,
+      (of) => of(4096, 1024).cast("bfloat16").realize().matmul(of(1024, 768).cast("bfloat16")),
+    ],
+    [
+      "weights as linear has them",
+      1,
+      (of) => of(4096, 1024).cast("float16").realize().matmul(of(768, 1024).cast("float16").T),
+    ],
+    ["both operands", 2, (of) => of(2048, 1024).cast("bfloat16").matmul(of(1024, 2048).cast("bfloat16"))],
+    ["a small product", 0, (of) => of(128, 256).cast("bfloat16").matmul(of(256, 512).cast("bfloat16"))],
+    [
+      "many weights for a few rows",
+      0,
+      (of) => of(64, 8192).cast("bfloat16").realize().matmul(of(8192, 8192).cast("bfloat16")),
+    ],
+  ];
+for (const [name, made, make] of NARROWED) {
+  Deno.test(
+    `fuse: units take operands narrow that large products narrow: ${name}`,
+    optimized(async () => {
+      const device = openObserving("CUDA"),
+        result = make((...shape) => {
+          return Tensor.empty(shape, { device: device.name }).realize();
+        });
+      const before = device.kernels.length;
+      await result.realize();
+      const now = device.kernels.slice(before), products = now.filter((k) => (k.program.opts ?? "").includes("TC"));
+      assertEquals(
+        [products.length, now.filter((k) => /^E_/.test(k.name)).length],
+        [1, made],
+        now.map((k) => `${k.name} ${k.program.opts}`).join("; "),
+      );
+      if (made > 0) assertMatch(products[0].program.opts!, /:boxes/); // copied as they lie
+    }),
+  );
 }
