@@ -1,8 +1,8 @@
 /**
  * Letting others have a turn, and the garbage collector see device memory. Timers, frames, signals and finalizers run in
  * no synchronous loop and in no await of resolved promises, only between macrotasks: so whatever is awaited here, a read
- * first of all, ends with one once 10 ms have gone by since the last, or 64 MB or 256 blocks were allocated (it costs 6 µs;
- * looking at the clock 0.1). V8 counts only the small handles of device memory: it is collected first where that has grown
+ * first of all, ends with one where 10 ms would have gone by since the last at the next, or 64 MB or 256 blocks were
+ * allocated (it costs 6 µs; looking at the clock 0.1). V8 counts only the small handles of device memory: it is collected first where that has grown
  * by a quarter since the last collection. A collection costs 7 ms and more.
  *
  * V8 also lets the garbage of graphs pile up to several times the size of what is alive: a process that builds graphs in
@@ -49,7 +49,7 @@ interface Collector {
 }
 
 let collector: Collector | null | undefined;
-let yieldedBytes = 0, yieldedCount = 0, yieldedAt = -Infinity;
+let yieldedBytes = 0, yieldedCount = 0, yieldedAt = -Infinity, lookedAt = 0;
 let heldAfterCollection = 0;
 let piled = 0, heapLimit = 0;
 /** True from a collection until the macrotask in which finalizers have run. */
@@ -157,8 +157,11 @@ function macrotask(): Promise<void> {
  */
 export async function takeTurn(): Promise<void> {
   const much = allocated.bytes - yieldedBytes >= quietBytes(YIELD_BYTES);
-  if (!much && !pending && allocated.count - yieldedCount < YIELD_COUNT && performance.now() - yieldedAt < TURN_MS) {
-    return;
+  if (!much && !pending && allocated.count - yieldedCount < YIELD_COUNT) {
+    // the next read comes as late after this one as this after the last
+    const now = performance.now(), next = 2 * now - lookedAt;
+    lookedAt = now;
+    if (next - yieldedAt < TURN_MS) return;
   }
   yieldedCount = allocated.count;
   // bytes go on being counted over turns that others were given for the time alone
@@ -167,7 +170,7 @@ export async function takeTurn(): Promise<void> {
     if (held() > Math.max(quietBytes(QUIET_BYTES), heldAfterCollection * GROWTH)) collect();
   }
   await macrotask();
-  yieldedAt = performance.now();
+  yieldedAt = lookedAt = performance.now();
   if (!pending) return;
   pending = false;
   heldAfterCollection = held();

@@ -51,7 +51,7 @@ import { asFloats } from "./handle/weak_numbers.ts";
 import { cutHere, materializeShape } from "./handle/broadcast.ts";
 import { tensorList } from "./handle/dims.ts";
 import { ownMemory, unplaced } from "./handle/memory_of.ts";
-import { type ArrayOf, type ItemOf, nestedOf, type NestedValues, typedArrayOf } from "./nodes/host.ts";
+import { type ArrayOf, type ItemOf, nestedOf, nestedParts, type NestedValues, typedArrayOf } from "./nodes/host.ts";
 import type { ElementwiseTensor } from "./ops/elementwise.ts";
 
 /**
@@ -369,7 +369,11 @@ export abstract class RealizeTensor extends TensorBase {
   }
   /** Nested lists, for the type checker of the form that is named (`tolist<number[][]>()`), of numbers (booleans for bool, bigint only beyond 2^53, { re, im } of complex dtypes); a value for rank 0. */
   async tolist<T extends NestedValues = NestedValues>(): Promise<T> {
-    return nestedOf(await this.data(), this.boundShape, this.dtype) as T;
+    const parts = nestedParts(await this.data(), this.boundShape, this.dtype);
+    for (let part = parts.next();; part = parts.next()) {
+      if (part.done) return part.value as T;
+      await takeTurn();
+    }
   }
   /** As {@linkcode tolist}, at once. */
   tolistSync<T extends NestedValues = NestedValues>(): T {

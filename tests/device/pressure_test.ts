@@ -42,15 +42,21 @@ Deno.test("pressure: reads yield once 64 MB or 256 blocks were allocated, else n
   });
 });
 
-Deno.test("pressure: reads yield once 10 ms have gone by since they last did", async () => {
+Deno.test("pressure: reads yield before 10 ms have gone by since they last did", async () => {
   await settleMemory();
   await withClock(async (clock) => {
-    let count = 0;
-    for (let i = 0; i < 20; i++) {
-      clock.ms += 4;
-      count += await yields(1, 0, 0);
+    const counts: number[] = [];
+    for (const step of [4, 6, 1, 30]) {
+      await yields(1, 2 ** 27, 0);
+      let count = 0;
+      for (let i = 0; i < 20; i++) {
+        clock.ms += step;
+        count += await yields(1, 0, 0);
+      }
+      counts.push(count);
     }
-    assertEquals(count, 6); // 80 ms in steps of 4: after 12, 24, ...
+    // in steps of 4 after 8, 16, ...: 12 would be late; in steps of 6 each time; in steps of 1 after 9, 18
+    assertEquals(counts, [10, 20, 2, 20]);
   });
 });
 

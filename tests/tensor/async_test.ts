@@ -179,3 +179,29 @@ Deno.test({
     assertEquals(stdout, "saved true\ntrue true\n", stderr);
   },
 });
+
+Deno.test("async: what reads many values as lists gives others their turns meanwhile", async () => {
+  const x = Tensor.arange(400 * 500).reshape([400, 500]).realize(), { now } = performance;
+  let ms = now.call(performance), turns = 0, reading = true;
+  const next = (): void => {
+    turns++;
+    if (reading) setImmediate(next);
+  };
+  performance.now = () => ms += 11; // all that is done takes 11 ms
+  try {
+    setImmediate(next);
+    const rows = await x.tolist<number[][]>();
+    reading = false;
+    assertEquals([rows.length, rows[399].length, rows[0][0], rows[123][45], rows[399][499]], [
+      400,
+      500,
+      0,
+      61545,
+      199999,
+    ]);
+  } finally {
+    performance.now = now;
+  }
+  await new Promise((done) => setImmediate(done));
+  assert(turns > 10, `${turns} turns`);
+});

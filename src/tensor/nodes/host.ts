@@ -240,8 +240,11 @@ export function typedArrayOf(bytes: Uint8Array, dtype: DType): HostArray {
 /** Up to here a number is every integer. */
 const EXACT = 2n ** 53n;
 
-/** Nested lists of the values in row-major order: booleans for bool, bigint only beyond 2^53, { re, im } of complex dtypes. */
-export function nestedOf(values: HostArray, shape: readonly number[], dtype: DType): NestedValues {
+/** So many values are put in lists between two pauses: well below a millisecond. */
+const PART = 1 << 14;
+
+/** Makes {@linkcode nestedOf}, and pauses now and then, where others may have a turn. */
+export function* nestedParts(values: HostArray, shape: readonly number[], dtype: DType): Generator<void, NestedValues> {
   const value = (i: number): Value => {
     const v = values[i];
     if (dtype.isComplex) return { re: values[2 * i] as number, im: values[2 * i + 1] as number };
@@ -249,12 +252,32 @@ export function nestedOf(values: HostArray, shape: readonly number[], dtype: DTy
     if (typeof v !== "bigint") return v;
     return -EXACT <= v && v <= EXACT ? Number(v) : v;
   };
-  const build = (axis: number, at: number, stride: number): NestedValues => {
-    if (axis === shape.length) return value(at);
-    const step = shape[axis] === 0 ? 0 : stride / shape[axis];
-    return Array.from({ length: shape[axis] }, (_, i) => build(axis + 1, at + i * step, step));
-  };
-  return build(0, 0, prod(shape));
+  if (shape.length === 0) return value(0);
+  let lists: NestedValues[] = [], since = 0;
+  for (let i = 0, n = prod(shape); i < n; i++) {
+    lists.push(value(i));
+    if ((i + 1) % PART === 0) yield;
+  }
+  for (let axis = shape.length - 1; axis > 0; axis--) {
+    const parts = lists, size = shape[axis];
+    lists = [];
+    for (let k = 0, n = prod(shape.slice(0, axis)); k < n; k++) {
+      lists.push(parts.slice(k * size, (k + 1) * size));
+      if ((since += size + 1) < PART) continue;
+      since = 0;
+      yield;
+    }
+  }
+  return lists;
+}
+
+/** Nested lists of the values in row-major order: booleans for bool, bigint only beyond 2^53, { re, im } of complex dtypes. */
+export function nestedOf(values: HostArray, shape: readonly number[], dtype: DType): NestedValues {
+  const parts = nestedParts(values, shape, dtype);
+  for (;;) {
+    const { done, value } = parts.next();
+    if (done) return value;
+  }
 }
 
 /** Values as text, nested in brackets; long axes show both ends. */
