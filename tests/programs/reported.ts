@@ -17,7 +17,7 @@ export interface Row {
 const devices = await devicesHere();
 
 /** Tensors are their values, in lists and records too. */
-async function valuesOf(x: unknown): Promise<unknown> {
+export async function valuesOf(x: unknown): Promise<unknown> {
   const now = await x;
   if (now instanceof Tensor) return await now.tolist();
   if (Array.isArray(now)) {
