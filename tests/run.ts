@@ -257,8 +257,9 @@ async function jobsOfAll(flags: readonly string[]): Promise<Job[]> {
 const BY_EACH_COMPILER = [
   GOLDEN,
   "tests/fuzz/programs_test.ts",
+  "tests/fuzz/floats_test.ts",
   "tests/tensor/symbolic/symbolic_ops_test.ts",
-  "tests/programs/reported_values_test.ts",
+  "tests/programs",
 ];
 
 async function main(args: readonly string[]): Promise<number> {
