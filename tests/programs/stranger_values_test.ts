@@ -18,7 +18,7 @@ const unsigned = (x: unknown): unknown => Array.isArray(x) ? x.map(unsigned) : x
 function row(name: string, run: Row["run"], want: unknown, near = 0): void {
   reported("strangers compute", { [name]: { run: async () => unsigned(await valuesOf(run())), want, near } });
 }
-// --- integers
+
 row("uint64 wraps", () => I([2n ** 64n - 1n], "uint64").add(1), [0]);
 row("int64 product wraps", () => I([2n ** 62n], "int64").mul(4), [0]);
 row("int64 powers", () => I([3n], "int64").pow(39), [4052555153018976267n]);
@@ -134,7 +134,8 @@ row("embedding padding", () => {
   const e = new nn.Embedding(3, 2);
   return e.call(new Tensor([[0, 2]])).shape;
 }, [1, 2, 2]);
-// --- jit
+
+// ---- jit
 row("jit: three shapes", async () => {
   const f = jit((x: Tensor) => x.mul(2).sum());
   const all = [];
@@ -208,7 +209,8 @@ row("jit: optional arguments", async () => {
   }
   return all.slice(6);
 }, [[1, 2], [3, 6], [0, 2]]);
-// --- async
+
+// ---- async
 row("one jit from many requests", async () => {
   const f = jit((x: Tensor) => x.mul(3));
   return await Promise.all([1, 2, 3, 4, 5].map(async (v) => {

@@ -14,7 +14,7 @@ const unsigned = (x: unknown): unknown => Array.isArray(x) ? x.map(unsigned) : x
 function row(name: string, run: Row["run"], want: unknown, near = 0): void {
   reported("strangers write", { [name]: { run: async () => unsigned(await valuesOf(run())), want, near } });
 }
-// --- assignments
+
 row("shift right in place", () => {
   const a = I([1, 2, 3, 4]);
   a.setAt([[1, null]], a.at([0, -1]));
@@ -130,7 +130,8 @@ row("a bool of a written tensor", () => {
   Tensor.realize([m, a]);
   return [m, a.gt(1)];
 }, [[false, true, true], [true, true, true]]);
-// --- optimizers
+
+// ---- optimizers
 row(
   "tied weights",
   () => {
