@@ -80,8 +80,9 @@ export interface TruncNormalOptions {
 
 /** Fills with draws of a normal distribution that lie in [a, b]. @throws {ArgumentError} unless a < b */
 export function truncNormal(tensor: Tensor, options: TruncNormalOptions = {}): Tensor {
-  const action = "init truncNormal", { mean = 0, std = 1, a = -2, b = 2 } = options;
+  const action = "init truncNormal";
   checkOptions(action, options, ["mean", "std", "a", "b"]);
+  const { mean = 0, std = 1, a = -2, b = 2 } = options;
   checkNumber(action, "b", b);
   if (!(a < b) || !(std > 0)) {
     throw new ArgumentError(action, { reason: `it needs a < b and std > 0, not ${a}, ${b} and ${std}` });
@@ -129,8 +130,8 @@ export function xavierNormal(tensor: Tensor, gain = 1): Tensor {
 
 /** The deviation of both of Kaiming's. */
 function kaimingStd(action: string, tensor: Tensor, options: KaimingOptions): number {
-  const { a = 0, mode = "fanIn", nonlinearity = "leakyRelu" } = options;
   checkOptions(action, options, ["a", "mode", "nonlinearity"]);
+  const { a = 0, mode = "fanIn", nonlinearity = "leakyRelu" } = options;
   checkChoice(action, "mode", mode, ["fanIn", "fanOut"]);
   return calculateGain(nonlinearity, a) / Math.sqrt(fans(action, checkTensor(action, "the tensor", tensor))[mode]);
 }

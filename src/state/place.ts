@@ -58,8 +58,9 @@ export function place<T, N extends string = string>(
   where: MeshShape | readonly DeviceName<N>[],
   options: MeshPlaceOptions = {},
 ): T {
-  const action = "place a tree on a mesh", { shard, zero = 3 } = options;
+  const action = "place a tree on a mesh";
   checkOptions(action, options, ["shard", "zero"]);
+  const { shard, zero = 3 } = options;
   const mesh = meshOf(action, where);
   if (shard !== undefined && !mesh.names.includes(shard)) {
     throw new ArgumentError(action, { reason: `mesh ${mesh} has no axis ${describe(shard)}` });

@@ -2,7 +2,7 @@
  * What went wrong for people who wrote in place, promoted dtypes, took gradients and gave sizes by variables, after they
  * had read only the documentation: each program as it was written, and what it must give, on every device. @module
  */
-import { grad, jit, nn, Tensor, type TensorOptions, Variable } from "../../mod.ts";
+import { grad, jit, nn, state, Tensor, type TensorOptions, Variable } from "../../mod.ts";
 import { reported, type Row, thrown } from "./reported.ts";
 
 const R = (x: ConstructorParameters<typeof Tensor>[0], o?: TensorOptions): Tensor => new Tensor(x, o).realize();
@@ -255,6 +255,9 @@ const CALLS: Record<string, () => unknown> = {
   "no device": () => f32([1]).to(loose(null)),
   "options for a mask": () => f32([[1]]).scaledDotProductAttention(f32([[1]]), f32([[1]]), loose({ isCausal: true })),
   "options for a bias": () => Tensor.ones([1, 1, 2, 2]).conv2d(Tensor.ones([1, 1, 1, 1]), loose({ stride: 1 })),
+  "no options of draws": () => nn.init.truncNormal(f32([[1]]), loose(null)),
+  "no options of a place": () => state.place({}, ["JS"], loose(null)),
+  "far too many dimensions": () => f32([1]).mvlgamma(2 ** 31),
   "options for a size": () => Tensor.ones([1, 1, 4, 4]).avgPool2d(loose({ stride: 2 })),
 };
 for (const [name, call] of Object.entries(CALLS)) {
@@ -264,6 +267,6 @@ for (const [name, call] of Object.entries(CALLS)) {
     if (kind !== "nothing" && (kind === "TypeError" || kind === "Error" || !/^Cannot /.test(text))) {
       throw new Error(`${kind}: ${text}`);
     }
-    if (/deviation|line|device/.test(name) && kind === "nothing") throw new Error(`${name} is taken`);
+    if (/deviation|line|device|^no |far/.test(name) && kind === "nothing") throw new Error(`${name} is taken`);
   });
 }

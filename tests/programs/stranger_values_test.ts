@@ -135,6 +135,17 @@ row("embedding padding", () => {
   return e.call(new Tensor([[0, 2]])).shape;
 }, [1, 2, 2]);
 
+row("mvlgamma of 9 and 17 dimensions", () =>
+  [9, 17].flatMap((p) => {
+    const x = F([10, 30]);
+    return [x.mvlgamma(p), grad((x: Tensor) => x.mvlgamma(p).sum())(x)];
+  }), [
+  [98.33899961868762, 601.895860339761],
+  [18.0044350571366, 29.818236335095442],
+  [169.13566140257473, 1065.9082149191372],
+  [26.918516420428894, 54.97956540383034],
+], 3e-6);
+
 // ---- jit
 row("jit: three shapes", async () => {
   const f = jit((x: Tensor) => x.mul(2).sum());

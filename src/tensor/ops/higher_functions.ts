@@ -7,13 +7,18 @@
 import { dtypes } from "../../dtype/dtype.ts";
 import { defaultFloat, promote } from "../../dtype/promotion.ts";
 import { DTypeError } from "../../helpers/errors.ts";
-import { checkCount, checkInteger } from "../../helpers/options.ts";
+import { checkCount } from "../../helpers/options.ts";
+import { broadcastTo, reshape } from "../../uop/core/build_movement.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, type UOp } from "../../uop/core/uop.ts";
 import { type Operand, TensorBase } from "../handle/base.ts";
 import { asFloats } from "../handle/weak_numbers.ts";
 import { negNode } from "../nodes/compare_nodes.ts";
 import { intDivide } from "../nodes/division.ts";
-import { floatConst, shift } from "../nodes/numeric.ts";
+import { iotaAlong } from "../nodes/movement_nodes.ts";
+import { floatConst, scale, shift } from "../nodes/numeric.ts";
+import { reduceNode } from "../nodes/reduce_nodes.ts";
 import {
   airyNode,
   j0Node,
@@ -53,6 +58,9 @@ import {
 import { castNode } from "../nodes/scalars.ts";
 import { install, installUnary, ofReals, type Rows, type UnaryRow } from "./rows.ts";
 import { ofPairs, type SpecialTensor } from "./special.ts";
+
+/** So many terms stand in a kernel one by one; more are summed along an axis. */
+const FEW_TERMS = 8;
 
 /** The families that it is written in, and what stands in rows. */
 export interface HigherTensor extends SpecialTensor {
@@ -203,13 +211,19 @@ export abstract class HigherTensor extends TensorBase {
    * The logarithm of the multivariate gamma function of dimension `p`: log(pi) p (p - 1) / 4 plus the sum of lgamma(x - k / 2),
    * k below p. NaN unless all of these x - k / 2 are above 0.
    *
-   * @throws {ArgumentError} unless p is an integer from 1 on
+   * @throws {ArgumentError} unless p is an integer from 1 to 65536
    */
   mvlgamma(p: number): this {
-    checkInteger("mvlgamma", "p", p, 1);
+    checkCount("mvlgamma", "p", p, 1, 2 ** 16);
     return this.floating((x) => {
       let sum = floatConst(Math.log(Math.PI) * p * (p - 1) / 4, x.dtype);
-      for (let k = 0; k < p; k++) sum = sum.add(lgammaNode(shift(x, -k / 2)));
+      if (p <= FEW_TERMS) { for (let k = 0; k < p; k++) sum = sum.add(lgammaNode(shift(x, -k / 2))); }
+      else {
+        const shape = shapeOf(x), rank = shape.length, full = [...shape, p];
+        const half = broadcastTo(scale(castNode(iotaAlong(p, rank, rank + 1), x.dtype), -0.5), full);
+        const terms = lgammaNode(broadcastTo(reshape(x, [...shape, 1]), full).add(half));
+        sum = sum.add(reshape(reduceNode(terms, Ops.ADD, [rank]), shape));
+      }
       return floatConst((p - 1) / 2, x.dtype).lt(x).where(sum, floatConst(NaN, x.dtype));
     });
   }
