@@ -40,7 +40,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   renderer: ["", "c", "ptx"],
   schedule: ["fuse", "kernels", "order", "cache", "multi", ""],
   codegen: ["ast", "opt", "machine", "choose", "lower", "late", ""],
-  tensor: ["nodes", "handle", "ops", "index", "math", "images", "gradients", "", "transforms", "jit"],
+  tensor: ["nodes", "handle", "ops", "index", "math", "analysis", "images", "gradients", "", "transforms", "jit"],
   nn: ["layers", "optim", "datasets", "data", ""],
   story: ["program", "viz", "explain", ""],
   onnx: ["wire", "values", "graph", "ops", "write", ""],

@@ -19,6 +19,7 @@ import { PlaceTensor } from "./index/places.ts";
 import type { QuantileTensor } from "./index/quantiles.ts";
 import { ScanTensor } from "./index/scan.ts";
 import { SortTensor } from "./index/sort.ts";
+import type { SetTensor } from "./index/sets.ts";
 import type { StridedTensor } from "./index/strided.ts";
 import { StatisticsTensor } from "./index/statistics.ts";
 import { DisplayTensor } from "./handle/display.ts";
@@ -35,8 +36,9 @@ import { PoolTensor } from "./images/pools.ts";
 import type { RankTensor } from "./images/other_ranks.ts";
 import type { UnpoolTensor } from "./images/unpools.ts";
 import type { ResampleTensor } from "./images/resample.ts";
-import type { SampledTensor } from "./math/sampled.ts";
-import type { SpectrogramTensor } from "./math/spectrogram.ts";
+import type { NanTensor } from "./analysis/nan_reductions.ts";
+import type { SampledTensor } from "./analysis/sampled.ts";
+import type { SpectrogramTensor } from "./analysis/spectrogram.ts";
 import type { SystemTensor } from "./math/systems.ts";
 import { ActivationTensor } from "./ops/activation.ts";
 import { ArrangeTensor } from "./ops/arrange.ts";
@@ -108,11 +110,13 @@ export interface TensorFamilies
     HigherTensor,
     HistogramTensor,
     InPlaceTensor,
+    NanTensor,
     PolynomialTensor,
     QuantileTensor,
     RankTensor,
     ResampleTensor,
     SampledTensor,
+    SetTensor,
     ShardTensor,
     SpectrogramTensor,
     StridedTensor,

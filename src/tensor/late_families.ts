@@ -10,6 +10,7 @@ import { CustomTensor } from "./custom_kernel.ts";
 import { DistributionTensor } from "./index/distributions.ts";
 import { HistogramTensor } from "./index/histograms.ts";
 import { QuantileTensor } from "./index/quantiles.ts";
+import { SetTensor } from "./index/sets.ts";
 import { StridedTensor } from "./index/strided.ts";
 import { CtcTensor } from "./math/ctc.ts";
 import { DecompositionTensor } from "./math/decompositions.ts";
@@ -17,8 +18,9 @@ import { FourierTensor } from "./math/fourier.ts";
 import { RankTensor } from "./images/other_ranks.ts";
 import { UnpoolTensor } from "./images/unpools.ts";
 import { ResampleTensor } from "./images/resample.ts";
-import { SampledTensor } from "./math/sampled.ts";
-import { SpectrogramTensor } from "./math/spectrogram.ts";
+import { NanTensor } from "./analysis/nan_reductions.ts";
+import { SampledTensor } from "./analysis/sampled.ts";
+import { SpectrogramTensor } from "./analysis/spectrogram.ts";
 import { SystemTensor } from "./math/systems.ts";
 import { HigherTensor } from "./ops/higher_functions.ts";
 import { PolynomialTensor } from "./math/polynomials.ts";
@@ -32,11 +34,13 @@ export const LATE_FAMILIES: readonly Family[] = [
   FourierTensor,
   HigherTensor,
   HistogramTensor,
+  NanTensor,
   PolynomialTensor,
   QuantileTensor,
   RankTensor,
   ResampleTensor,
   SampledTensor,
+  SetTensor,
   SpectrogramTensor,
   StridedTensor,
   SystemTensor,

@@ -246,6 +246,20 @@ export class Tensor extends TensorBase {
     checkNumber("make a logspace", "base", base);
     return make(Tensor.linspace<string>(start, stop, steps, rest).pow(base, { reverse: true }).uop, { requiresGrad });
   }
+  /** `steps` values from start to stop, each the same multiple of the one before. @throws {ArgumentError} unless both have one sign */
+  static geomspace<N extends string>(
+    start: number,
+    stop: number,
+    steps: Dim,
+    options?: Checked<TensorOptions, N>,
+  ): Tensor {
+    const action = "make a geomspace", { requiresGrad, ...rest } = checkOptions(action, options ?? {}, TENSOR_OPTIONS);
+    if (!(checkNumber(action, "start", start) * checkNumber(action, "stop", stop) > 0)) {
+      throw new ArgumentError(action, { reason: `${start} and ${stop} must have one sign` });
+    }
+    const made = Tensor.logspace<string>(0, 1, steps, { ...rest, base: stop / start }).mul(start);
+    return make(made.uop, { requiresGrad });
+  }
   /** The identity matrix, n by m (n). @throws {ShapeError} */
   static eye<N extends string>(n: Dim, m?: Dim, options?: Checked<TensorOptions, N>): Tensor;
   /** The square one, with options. */

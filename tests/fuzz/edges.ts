@@ -189,7 +189,7 @@ export const DELIBERATE: readonly Deliberate[] = [
 /** Why other operations have no case: by names. */
 const REASONS: readonly (readonly [names: string, reason: string])[] = [
   [
-    "lt le gt ge isin unravelIndex bucketize searchsorted bincount histogram unique oneHot signbit logicalAnd logicalOr logicalXor gcd lcm " +
+    "lt le gt ge isin unravelIndex bucketize searchsorted bincount histogram histc digitize nanargmax nanargmin unique union1d intersect1d setdiff1d setxor1d oneHot signbit logicalAnd logicalOr logicalXor gcd lcm " +
     "isComplex isreal size numel nbytes elementSize isFloatingPoint eig eigvals",
     "no result that is differentiated",
   ],
@@ -212,8 +212,14 @@ const REASONS: readonly (readonly [names: string, reason: string])[] = [
     "conv2d, pools of two axes and take by other names, which have cases",
   ],
   [
+    "percentile nanpercentile ptp nanmax nanmin nanprod nancumsum nancumprod nanvar nanstd average correlate polyval unwrap takeAlongAxis " +
+    "msort indexReduce asStridedScatter",
+    "made of operations that have cases, as their golden cases have edges",
+  ],
+  ["cbrt", "PyTorch has none: edges are golden cases, and slopes are in tests/tensor/index/sets_test.ts"],
+  [
     "fullLike zerosLike onesLike emptyLike constLike Tensor.full Tensor.zeros Tensor.ones Tensor.empty Tensor.invalids " +
-    "Tensor.fromBlob Tensor.const Tensor.arange Tensor.linspace Tensor.logspace Tensor.eye Tensor.trilIndices Tensor.triuIndices viewOf " +
+    "Tensor.fromBlob Tensor.const Tensor.arange Tensor.linspace Tensor.logspace Tensor.geomspace Tensor.eye Tensor.trilIndices Tensor.triuIndices viewOf " +
     "fft.fftfreq fft.rfftfreq windows.hann windows.hamming windows.blackman windows.bartlett windows.kaiser",
     "it depends on no values",
   ],

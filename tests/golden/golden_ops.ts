@@ -73,6 +73,42 @@ export const OPS: Readonly<Record<string, Program>> = {
     const [most, at] = a.maxPool3d(2, { returnIndices: true });
     return most.maxUnpool3d(at, 2);
   },
+  "Tensor.geomspace": (a) => Tensor.geomspace(2, 54, a.shape[0], { device: a.device as DeviceName }),
+  "Tensor.geomspace negative": (a) => Tensor.geomspace(-1000, -1, a.shape[0], { device: a.device as DeviceName }),
+  "percentile": (a) => a.percentile([12.5, 50, 90], -1),
+  "percentile all": (a) => a.percentile(30, undefined, { interpolation: "lower" }),
+  "nanpercentile": (a) => a.nanpercentile(40, 0, { keepdim: true }),
+  ...Object.fromEntries(
+    (["ptp", "nanmax", "nanmin", "nanvar", "nanstd", "nanprod", "nanargmax", "nanargmin"] as const).map((
+      name,
+    ): [string, Program] => [name, (a) => a[name](-1)]),
+  ),
+  "nanvar slope": (a) => {
+    const first = Tensor.arange(a.shape[1], undefined, undefined, { device: a.device as DeviceName }).eq(0);
+    return first.where(NaN, a).nanvar(-1);
+  },
+  "nancumsum": (a) => a.nancumsum(1),
+  "nancumprod": (a) => a.nancumprod(1),
+  "average": (a, b) => a.average(1, { weights: b }),
+  "average of axis": (a, b) => a.average(1, { weights: b, keepdim: true }),
+  "digitize right": (a, b) => a.digitize(b, { right: true }),
+  ...Object.fromEntries(
+    (["prod", "mean", "amax", "amin"] as const).flatMap((how): [string, Program][] => [
+      [`indexReduce ${how}`, (a, b, c) => a.indexReduce(0, b, c, how)],
+      [`indexReduce ${how} alone`, (a, b, c) => a.indexReduce(1, b, c, how, false)],
+    ]),
+  ),
+  "asStridedScatter": (a, b) => a.asStridedScatter(b, [2, 3], [4, 1], 1),
+  "histc": (a) => a.histc(5),
+  "histc between": (a) => a.histc(4, -1, 1),
+  ...Object.fromEntries(
+    (["full", "same", "valid"] as const).map((mode): [string, Program] => [
+      `correlate ${mode}`,
+      (a, b) => a.correlate(b, { mode }),
+    ]),
+  ),
+  "unwrap period": (a) => a.unwrap(0, { period: 4 }),
+  "unwrap discont": (a) => a.unwrap(-1, { discont: 5 }),
   "asStrided": (a) => a.asStrided([3, 2], [1, 2], 1),
   "asStrided rows": (a) => a.asStrided([4, 3], [2, 0]),
   "polygamma 1": (a) => a.polygamma(1),

@@ -6,7 +6,7 @@
 import { dtypes } from "../../dtype/dtype.ts";
 import { floatOf, promote } from "../../dtype/promotion.ts";
 import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
-import { checkInteger, checkOptions, describe } from "../../helpers/options.ts";
+import { checkInteger, checkNumber, checkOptions, describe } from "../../helpers/options.ts";
 import { broadcastTo, reshape } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { constant, iota, type UOp, uop } from "../../uop/core/uop.ts";
@@ -109,6 +109,26 @@ export abstract class HistogramTensor extends TensorBase {
       counts = c.div(c.sum()).div(edges.at([1, null]).sub(edges.at([0, count])));
     }
     return [counts, edges];
+  }
+
+  /**
+   * How many elements fall into each of `bins` equal bins between `min` and `max`, the last bin closed, in the dtype of this
+   * (integers: the default float). Where both are equal, as they are unless given, the ends are those of the data. NaN and
+   * what lies outside is not counted.
+   *
+   * ```ts
+   * import { Tensor } from "../../../mod.ts";
+   * console.log(await new Tensor([1, 2, 1, 5]).histc(4, 0, 3).tolist()); // [0, 2, 1, 0]
+   * ```
+   *
+   * @throws {ArgumentError} for no bins, min > max, or ends that are not finite
+   */
+  histc(bins = 100, min = 0, max = 0): this {
+    const action = "histc";
+    for (const [name, x] of [["min", min], ["max", max]] as const) checkNumber(action, name, x);
+    const more = min === max ? 1 : 0;
+    const ends = min === max && this.numel() > 0 ? {} : { min: min - more, max: max + more };
+    return this.histogram(checkInteger(action, "bins", bins, 1), ends)[0].cast(floatOf(this.dtype));
   }
 
   /** The edges of `bins` equal bins between two ends, by default those of the finite values of this, 1-D. */

@@ -34,7 +34,7 @@ export abstract class PlaceTensor extends TensorBase {
   }
 
   /** A list of positions along an axis under the shape of what goes there. */
-  private spreadAlong(action: string, axis: number, index: this, shape: readonly number[]): this {
+  protected spreadAlong(action: string, axis: number, index: this, shape: readonly number[]): this {
     checkTensor(action, "index", index);
     if (index.ndim > 1) throw new ShapeError(action, { shapes: [index.shape], reason: "the index must be 1-D" });
     if (shape.length === 0) return index.reshape([]);
@@ -43,7 +43,7 @@ export abstract class PlaceTensor extends TensorBase {
   }
 
   /** What goes to the places of `index` along an axis. @throws {ShapeError} unless it has their shape */
-  private checkedSource(action: string, axis: number, index: this, source: this): this {
+  protected checkedSource(action: string, axis: number, index: this, source: this): this {
     const m = checkTensor(action, "index", index).numel(), shape = this.shape;
     const want = shape.length === 0 ? [] : shape.with(axis, m), from = checkTensor(action, "source", source).shape;
     if (from.join() !== want.join()) {

@@ -91,6 +91,16 @@ function sharesOf(action: string, q: unknown): readonly number[] | TensorBase {
   throw new ArgumentError(action, { reason: `q must lie in [0, 1], not ${describeList(q)}` });
 }
 
+/** Percents as shares. @throws {ArgumentError} for others than [0, 100] */
+function hundredths(action: string, q: number | readonly number[] | TensorBase): number | number[] | TensorBase {
+  if (q instanceof TensorBase) return asFloats(q as QuantileTensor, dtypes.float32).div(100);
+  const list: unknown = typeof q === "number" ? [q] : q;
+  if (!Array.isArray(list) || Array.from(list).some((x) => typeof x !== "number" || !(x >= 0 && x <= 100))) {
+    throw new ArgumentError(action, { reason: `q must lie in [0, 100], not ${describeList(q)}` });
+  }
+  return typeof q === "number" ? q / 100 : list.map((x: number) => x / 100);
+}
+
 /** The values of `sorted`, ascending along its last axis, at places between its elements, of the same leading axes. */
 function atPlaces<T extends QuantileTensor>(sorted: T, place: T, interpolation: Interpolation): T {
   const low = place.floor(), part = place.sub(low), at = (p: T): T => sorted.gather(-1, p.cast(dtypes.int32)) as T;
@@ -116,6 +126,17 @@ export abstract class QuantileTensor extends TensorBase {
   quantile(q: number | readonly number[] | TensorBase, axis?: Axes | null, options: QuantileOptions = {}): this {
     checkOptions("quantile", options, ["keepdim", "interpolation"]);
     return this.quantiles("quantile", q, axis, options);
+  }
+
+  /** {@linkcode quantile} at percents: `q` lies in [0, 100]. @throws {ArgumentError} {ShapeError} */
+  percentile(q: number | readonly number[] | TensorBase, axis?: Axes | null, options: QuantileOptions = {}): this {
+    checkOptions("percentile", options, ["keepdim", "interpolation"]);
+    return this.quantiles("percentile", hundredths("percentile", q), axis, options);
+  }
+  /** {@linkcode nanquantile} at percents. @throws {ArgumentError} {ShapeError} */
+  nanpercentile(q: number | readonly number[] | TensorBase, axis?: Axes | null, options: QuantileOptions = {}): this {
+    checkOptions("nanpercentile", options, ["keepdim", "interpolation"]);
+    return this.nanquantile(hundredths("nanpercentile", q), axis, options);
   }
 
   /** The sizes with those of `axes` as 1. */

@@ -4,9 +4,10 @@
  * @module
  */
 import { ShapeError } from "../../helpers/errors.ts";
+import { sameArray } from "../../helpers/math.ts";
 import { checkCount, describeList } from "../../helpers/options.ts";
 import { checkShape } from "../handle/axes.ts";
-import { TensorBase } from "../handle/base.ts";
+import { checkTensor, TensorBase } from "../handle/base.ts";
 import type { IndexingTensor } from "./indexing.ts";
 import type { PlaceTensor } from "./places.ts";
 
@@ -22,7 +23,26 @@ export abstract class StridedTensor extends TensorBase {
    * @throws {ShapeError} unless there is a stride for each size, and all of them are inside
    */
   asStrided(size: readonly number[], stride: readonly number[], storageOffset = 0): this {
-    const action = "asStrided", shape = checkShape(action, size), count = this.numel();
+    return this.take(this.strided("asStrided", size, stride, storageOffset));
+  }
+
+  /**
+   * This with the elements of `src` written where {@linkcode asStrided} reads; `src` has the shape `size`. Of several to one
+   * place the last stays.
+   *
+   * @throws {ShapeError} as that, and for another shape, {DTypeError} if the dtypes differ
+   */
+  asStridedScatter(src: this, size: readonly number[], stride: readonly number[], storageOffset = 0): this {
+    const action = "asStridedScatter", places = this.strided(action, size, stride, storageOffset);
+    if (!sameArray(checkTensor(action, "src", src).shape, places.shape)) {
+      throw new ShapeError(action, { shapes: [src.shape], reason: `src must be [${places.shape.join(", ")}]` });
+    }
+    return this.put(places, src);
+  }
+
+  /** The numbers of elements by strides, in shape `size`. */
+  private strided(action: string, size: readonly number[], stride: readonly number[], storageOffset: number): this {
+    const shape = checkShape(action, size), count = this.numel();
     if (!Array.isArray(stride) || stride.length !== shape.length) {
       throw new ShapeError(action, {
         shapes: [shape],
@@ -44,6 +64,6 @@ export abstract class StridedTensor extends TensorBase {
       const along = this.fromList(Int32Array.from({ length: n }, (_, i) => i * steps[axis])) as this;
       places = places.add(along.reshape(shape.map((_, i) => i === axis ? n : 1))) as this;
     });
-    return this.take(places);
+    return places;
   }
 }

@@ -34,6 +34,7 @@ import {
 } from "./bessel_nodes.ts";
 import { igammacNode, igammaNode } from "./gamma_nodes.ts";
 import {
+  cbrtNode,
   digammaNode,
   erfinvNode,
   frexpNodes,
@@ -64,6 +65,8 @@ const FEW_TERMS = 8;
 
 /** The families that it is written in, and what stands in rows. */
 export interface HigherTensor extends SpecialTensor {
+  /** The real cube root, with the sign of what it is of; its slope at 0 is infinite. */
+  cbrt(): this;
   /** Inverse of the error function; infinite at -1 and 1, NaN beyond. */
   erfinv(): this;
   /** Logarithm of |Gamma(x)|; infinite at 0 and at negative integers. */
@@ -140,6 +143,7 @@ export interface HigherTensor extends SpecialTensor {
 
 /** Functions of one argument. */
 export const HIGHER_FUNCTIONS: Rows<UnaryRow> = {
+  cbrt: ofReals(cbrtNode, -9, 9),
   erfinv: ofReals(erfinvNode, -1, 1),
   lgamma: ofReals(lgammaNode, 0),
   digamma: ofReals(digammaNode, 0),

@@ -67,6 +67,18 @@ const ERFINV_FAR = [4.09222342367, 2.12095447655, 0.00314320469688, -0.005634265
 /** Terms of a series by which small arguments are moved up, to where an asymptotic expansion holds. */
 export const STEPS = 8;
 
+// ---- roots
+
+/** Of y = x^(1/3): 1 / (3 y^2). */
+const CBRT = new GradientArg((g, [_], y) => [g.fdiv(scale(y.mul(y), 3))]);
+/** x^(1/3) with the sign of x, through the logarithm; a step of Newton's makes up for its rounding. */
+export function cbrtNode(x: UOp): UOp {
+  const a = absNode(x), near = scale(a.log2(), 1 / 3).exp2(), one = floatConst(1, x.dtype);
+  const isPlain = floatConst(0, x.dtype).lt(a).and(a.lt(floatConst(Infinity, x.dtype)));
+  const safe = isPlain.where(near, one), root = safe.add(scale(safe.add(a.fdiv(safe.mul(safe)).mul(-1)), -1 / 3));
+  return withGradient(isPlain.where(root.mul(signOf(x)), x), [x], CBRT);
+}
+
 // ---- the error function
 
 /** erfinv(x) / x by w = -log(1 - x^2), up to 5. */

@@ -463,6 +463,7 @@ export const STATICS: Readonly<Record<string, MakeCall>> = {
     ],
   }),
   logspace: () => ({ self: Tensor, args: [value(0), value(1), size(5), opts({ ...TENSOR, base: num(2) })] }),
+  geomspace: () => ({ self: Tensor, args: [value(1), value(2), size(5), opts(TENSOR)] }),
   linspace: () => ({ self: Tensor, args: [value(0), value(1), size(5), opts(TENSOR)] }),
   eye: () => ({ self: Tensor, args: [size(2), maybe(size(3)), opts(TENSOR)] }),
   manualSeed: () => ({ self: Tensor, args: [maybe(either(7, int(1), scalar(1)))] }),

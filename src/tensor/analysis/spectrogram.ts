@@ -13,7 +13,7 @@ import { constant } from "../../uop/core/uop.ts";
 import { maybeTensor, TensorBase } from "../handle/base.ts";
 import type { PadMode } from "../nodes/movement_nodes.ts";
 import type { ComplexTensor } from "../ops/complex_parts.ts";
-import type { FourierTensor } from "./fourier.ts";
+import type { FourierTensor } from "../math/fourier.ts";
 
 /** Options of {@linkcode SpectrogramTensor.stft} and its inverse. */
 export interface SpectrogramOptions {

@@ -6,11 +6,13 @@
  */
 import { dtypes } from "../../dtype/dtype.ts";
 import { floatOf, promote } from "../../dtype/promotion.ts";
-import { ShapeError } from "../../helpers/errors.ts";
+import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
 import { checkBoolean, checkChoice, checkCount, checkNumber, checkOptions } from "../../helpers/options.ts";
-import { checkTensor, TensorBase } from "../handle/base.ts";
+import { resolveAxis } from "../handle/axes.ts";
+import { checkTensor, type Operand, TensorBase } from "../handle/base.ts";
 import type { ScanTensor } from "../index/scan.ts";
-import type { ProductTensor } from "./products.ts";
+import type { NormTensor } from "../math/norms.ts";
+import type { ProductTensor } from "../math/products.ts";
 
 /** Options of {@linkcode SampledTensor.interp}. */
 export interface InterpOptions {
@@ -21,7 +23,7 @@ export interface InterpOptions {
 }
 
 /** The families that it is written in. */
-export interface SampledTensor extends ProductTensor, ScanTensor {}
+export interface SampledTensor extends NormTensor, ProductTensor, ScanTensor {}
 /** Tensors that are sequences of samples. */
 export abstract class SampledTensor extends TensorBase {
   /** Throws unless it is 1-D. */
@@ -106,5 +108,75 @@ export abstract class SampledTensor extends TensorBase {
     if (columns < 2) return one.expand([rows, columns]) as this;
     const powers = one.cat([x.unsqueeze(1).expand([rows, columns - 1])], 1).cumprod(1) as this;
     return increasing ? powers : powers.flip(1);
+  }
+  /**
+   * The products of this with `v` at all shifts, `[n]` and `[m]`: element k sums this[n + k] conj(v[n]). "valid" where they
+   * overlap whole, "same" as long as the longer one, "full" `[n + m - 1]`.
+   *
+   * ```ts
+   * import { Tensor } from "../../../mod.ts";
+   * console.log(await new Tensor([1, 2, 3]).correlate(new Tensor([0, 1, 0.5]), { mode: "same" }).tolist()); // [2, 3.5, 3]
+   * ```
+   *
+   * @throws {ShapeError} unless both are 1-D and have elements
+   */
+  correlate(v: this, options: { readonly mode?: "full" | "same" | "valid" } = {}): this {
+    const action = "correlate", { mode = "valid" } = checkOptions(action, options, ["mode"]);
+    checkChoice(action, "mode", mode, ["full", "same", "valid"]);
+    for (const x of [this, checkTensor(action, "v", v)]) {
+      this.sequence(action, x);
+      if (x.shape[0] === 0) throw new ShapeError(action, { shapes: [x.shape], reason: "it has no elements" });
+    }
+    const whole = this.convolve(v.conj().flip(0)), n = this.shape[0], m = v.shape[0];
+    if (mode === "full") return whole;
+    const long = Math.max(n, m), short = Math.min(n, m), odd = n < m ? short - (short >> 1) - 1 : short >> 1;
+    return mode === "valid" ? whole.at([short - 1, long]) : whole.at([short - 1 - odd, short - 1 - odd + long]);
+  }
+
+  /**
+   * The polynomial whose coefficients this has, `[n]`, the highest power first, at `x`: the shape of `x`. By Horner's scheme.
+   *
+   * ```ts
+   * import { Tensor } from "../../../mod.ts";
+   * console.log(await new Tensor([3, 0, 1]).polyval(5).item()); // 3 * 5^2 + 1 = 76
+   * ```
+   *
+   * @throws {ShapeError} unless the coefficients are 1-D
+   */
+  polyval(x: Operand): this {
+    this.sequence("polyval", this);
+    const at = this.operand(x, "polyval") as this, d = promote(this.dtype, at.dtype), z = at.cast(d);
+    let value = z.constLike(0) as this;
+    for (let i = 0; i < this.shape[0]; i++) value = (i === 0 ? value : value.mul(z)).add(this.at(i).cast(d)) as this;
+    return value;
+  }
+
+  /**
+   * Angles without jumps along `axis` (the last): where neighbors differ by more than `discont` (half of `period`), multiples
+   * of `period` (2π) are added to what follows, so that they differ by no more than half of it.
+   *
+   * ```ts
+   * import { Tensor } from "../../../mod.ts";
+   * console.log(await new Tensor([0, 1, 2, -1, 0]).unwrap(0, { period: 4 }).tolist()); // [0, 1, 2, 3, 4]
+   * ```
+   *
+   * @throws {ShapeError} for a scalar, {ArgumentError} for a period that is not above 0
+   */
+  unwrap(axis = -1, options: { readonly discont?: number; readonly period?: number } = {}): this {
+    const action = "unwrap", { period = 2 * Math.PI, ...more } = checkOptions(action, options, ["discont", "period"]);
+    if (!(checkNumber(action, "period", period) > 0)) {
+      throw new ArgumentError(action, { reason: `period must be above 0, not ${period}` });
+    }
+    const half = period / 2, least = Math.max(checkNumber(action, "discont", more.discont ?? half), half);
+    if (this.ndim === 0) throw new ShapeError(action, { shapes: [[]], reason: "a scalar has no neighbors" });
+    const dim = resolveAxis(action, axis, this.shape), isInt = !this.dtype.isFloat && Number.isInteger(period);
+    const x = isInt ? this : this.cast(floatOf(this.dtype)), steps = x.diff({ dim });
+    if (this.shape[dim] < 2) return x;
+    const low = isInt ? -(period >> 1) : -half, near = steps.sub(low).mod(period).add(low) as this;
+    const up = isInt && period % 2 === 1 ? near : near.eq(low).bitwiseAnd(steps.gt(0)).where(-low, near) as this;
+    const moved = steps.abs().lt(least).where(0, up.sub(steps)) as this;
+    const first = x.shrink(x.shape.map((n, i): [number, number] => [0, i === dim ? 1 : n]));
+    const others = x.shrink(x.shape.map((n, i): [number, number] => [i === dim ? 1 : 0, n]));
+    return first.cat([others.add(moved.cumsum(dim)).cast(x.dtype)], dim);
   }
 }
