@@ -121,6 +121,7 @@ for k,mk in dict(stepLR=lambda o:S.StepLR(o,3,gamma=.5),multiStepLR=lambda o:S.M
     cyclic=lambda o:S.CyclicLR(o,.1,.5,step_size_up=3,step_size_down=2,cycle_momentum=False),cyclic2=lambda o:S.CyclicLR(o,.1,.5,step_size_up=2,mode='triangular2',cycle_momentum=False),cyclicExp=lambda o:S.CyclicLR(o,.1,.5,step_size_up=2,mode='exp_range',gamma=.9,cycle_momentum=False),
     cyclicScale=lambda o:S.CyclicLR(o,.1,.5,step_size_up=2,scale_fn=lambda t:1/(1+t),scale_mode='iterations',cycle_momentum=False),
     sequential=lambda o:S.SequentialLR(o,[S.LinearLR(o,.1,total_iters=4),S.CosineAnnealingLR(o,6,eta_min=.01),S.ConstantLR(o,.5,total_iters=2)],[4,10]),
+    chainedFloor=lambda o:S.ChainedScheduler([S.CosineAnnealingLR(o,5,eta_min=.01),S.ExponentialLR(o,.9)]),chainedFloors=lambda o:S.ChainedScheduler([S.LinearLR(o,.1,total_iters=4),S.CosineAnnealingLR(o,4,eta_min=.02)]),
     chained=lambda o:S.ChainedScheduler([S.LinearLR(o,.1,total_iters=4),S.StepLR(o,3,gamma=.5),S.CosineAnnealingLR(o,20)]),
     oneCycle=lambda o:S.OneCycleLR(o,.5,total_steps=13,cycle_momentum=False),oneCycleLinear=lambda o:S.OneCycleLR(o,.5,total_steps=13,pct_start=.5,anneal_strategy='linear',div_factor=5,cycle_momentum=False),
     plateau=lambda o:S.ReduceLROnPlateau(o,factor=.5,patience=1,cooldown=1,min_lr=.03),plateauMax=lambda o:S.ReduceLROnPlateau(o,mode='max',patience=2,threshold=.05,threshold_mode='abs')).items():

@@ -139,6 +139,21 @@ const SCHEDULES: readonly (readonly [string, Make])[] = [
       });
     },
   ],
+  [
+    "chainedFloor",
+    (o) => {
+      const schedulers = [new optim.CosineAnnealingLR(o, { tMax: 5, etaMin: 0.01 })];
+      return new optim.ChainedScheduler(o, { schedulers: [...schedulers, new optim.ExponentialLR(o, { gamma: 0.9 })] });
+    },
+  ],
+  [
+    "chainedFloors",
+    (o) => {
+      const first = new optim.LinearLR(o, { startFactor: 0.1, totalIters: 4 });
+      const second = new optim.CosineAnnealingLR(o, { tMax: 4, etaMin: 0.02 });
+      return new optim.ChainedScheduler(o, { schedulers: [first, second] });
+    },
+  ],
   ["oneCycle", (o) => new optim.OneCycleLR(o, { maxLr: 0.5, totalSteps: 13 })],
   [
     "oneCycleLinear",

@@ -88,13 +88,21 @@ export abstract class LRScheduler {
 /** The learning rate of a schedule after `epoch` steps. */
 let rateOf: (s: StepSchedule, epoch: number, base: number) => number;
 
+/** What a schedule's learning rate does not fall below. */
+let floorOf: (s: StepSchedule) => number;
+
 /** A schedule that is a function of the number of steps. */
 export abstract class StepSchedule extends LRScheduler {
   static {
     rateOf = (s, epoch, base) => s.at(epoch, base);
+    floorOf = (s) => s.floor;
   }
   /** The learning rate after `epoch` steps, of `base` at the start. */
   protected abstract at(epoch: number, base: number): number;
+  /** What the learning rate ends at, whatever it was at the start. */
+  protected get floor(): number {
+    return 0;
+  }
   /** Sets what belongs to the start. Subclasses call it once their fields are there. */
   protected start(): void {
     this.setLrs(this.baseLrs.map((base) => this.at(0, base)));
@@ -244,6 +252,9 @@ export class CosineAnnealingLR extends StepSchedule {
     checkInteger("make CosineAnnealingLR", "warmupSteps", warmupSteps, 0);
     this.options = { tMax, etaMin, warmupSteps };
     this.start();
+  }
+  protected override get floor(): number {
+    return this.options.etaMin;
   }
   protected override at(epoch: number, base: number): number {
     const { tMax, etaMin, warmupSteps } = this.options;
@@ -429,11 +440,13 @@ function checkSchedules(action: string, schedulers: unknown): readonly StepSched
 
 /**
  * Schedules at once: each is given the learning rate that the one before it has at this step, so that their factors are
- * multiplied. The first is to be made first. One that does not read the learning rate, as {@linkcode OneCycleLR}, stands
- * first. Step this alone.
+ * multiplied. Where one has a floor (`etaMin`), all go on from the learning rate that there is, as in PyTorch: its distance
+ * from the floor changes by the factor of this step. The first is to be made first. One that does not read the learning
+ * rate, as {@linkcode OneCycleLR}, stands first. Step this alone.
  */
 export class ChainedScheduler extends StepSchedule {
   readonly #schedulers: readonly StepSchedule[];
+  readonly #rates = new Map<number, number[]>();
   /** @throws {ArgumentError} for other schedules than functions of steps */
   constructor(optimizer: Scheduled, options: { readonly schedulers: readonly StepSchedule[] }) {
     const action = "make ChainedScheduler";
@@ -443,7 +456,16 @@ export class ChainedScheduler extends StepSchedule {
     this.start();
   }
   protected override at(epoch: number, base: number): number {
-    return this.#schedulers.reduce((lr, s) => rateOf(s, epoch, lr), base);
+    const all = this.#schedulers, rates = this.#rates.get(base) ?? [];
+    if (epoch === 0 || all.every((s) => floorOf(s) === 0)) return all.reduce((lr, s) => rateOf(s, epoch, lr), base);
+    this.#rates.set(base, rates);
+    for (let e = rates.length; e < epoch; e++) {
+      rates.push(all.reduce((lr, s) => {
+        const floor = floorOf(s), [was, is] = [e, e + 1].map((at) => rateOf(s, at, base) - floor);
+        return Math.abs(was) > 1e-9 * Math.abs(base - floor) ? floor + (lr - floor) * is / was : lr + is;
+      }, e === 0 ? this.at(0, base) : rates[e - 1]));
+    }
+    return rates[epoch - 1];
   }
 }
 
