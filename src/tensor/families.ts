@@ -36,6 +36,7 @@ import { PoolTensor } from "./images/pools.ts";
 import type { RankTensor } from "./images/other_ranks.ts";
 import type { UnpoolTensor } from "./images/unpools.ts";
 import type { ResampleTensor } from "./images/resample.ts";
+import type { FactorTensor } from "./analysis/factors.ts";
 import type { NanTensor } from "./analysis/nan_reductions.ts";
 import type { SampledTensor } from "./analysis/sampled.ts";
 import type { SpectrogramTensor } from "./analysis/spectrogram.ts";
@@ -106,6 +107,7 @@ export interface TensorFamilies
     DistinctTensor,
     DistributionTensor,
     DrawTensor,
+    FactorTensor,
     FourierTensor,
     HigherTensor,
     HistogramTensor,

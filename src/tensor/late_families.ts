@@ -18,6 +18,7 @@ import { FourierTensor } from "./math/fourier.ts";
 import { RankTensor } from "./images/other_ranks.ts";
 import { UnpoolTensor } from "./images/unpools.ts";
 import { ResampleTensor } from "./images/resample.ts";
+import { FactorTensor } from "./analysis/factors.ts";
 import { NanTensor } from "./analysis/nan_reductions.ts";
 import { SampledTensor } from "./analysis/sampled.ts";
 import { SpectrogramTensor } from "./analysis/spectrogram.ts";
@@ -31,6 +32,7 @@ export const LATE_FAMILIES: readonly Family[] = [
   CustomTensor,
   DecompositionTensor,
   DistributionTensor,
+  FactorTensor,
   FourierTensor,
   HigherTensor,
   HistogramTensor,

@@ -103,6 +103,7 @@ export type { PolynomialTensor } from "./math/polynomials.ts";
 export type { HigherTensor } from "./ops/higher_functions.ts";
 export type { Interpolation, QuantileOptions, QuantileTensor } from "./index/quantiles.ts";
 export type { SetTensor } from "./index/sets.ts";
+export type { FactorTensor } from "./analysis/factors.ts";
 export type { AverageOptions, NanTensor } from "./analysis/nan_reductions.ts";
 export type { StridedTensor } from "./index/strided.ts";
 export type { DistributionTensor } from "./index/distributions.ts";

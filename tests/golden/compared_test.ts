@@ -74,7 +74,10 @@ const REASONS: readonly (readonly [names: string, reason: string])[] = [
     "it is about gradients, and gives none",
   ],
   ["shard reshard shardInPlace shardLike", "values stay what they are: where they lie is tested"],
-  ["union1d intersect1d setdiff1d setxor1d", "how many values there are is read: tests/tensor/index/sets_test.ts"],
+  [
+    "union1d intersect1d setdiff1d setxor1d roots",
+    "how many values there are is read: tests/tensor/index/sets_test.ts",
+  ],
   ["viewOf Tensor.invalids Tensor.fromBlob", "it gives memory as it is"],
 ];
 const REASON_OF: ReadonlyMap<string, string> = new Map(

@@ -59,6 +59,7 @@ export const FAMILIES: readonly (readonly [family: string, title: string])[] = [
   ["DecompositionTensor", "Decompositions of matrices"],
   ["SystemTensor", "Systems and eigenvalues"],
   ["NanTensor", "Reductions that pass over NaN, and weighted means"],
+  ["FactorTensor", "Products of reflections, and polynomials"],
   ["SampledTensor", "Sequences of samples"],
   ["ConvTensor", "Convolutions and pools"],
   ["PoolTensor", "Adaptive pools"],

@@ -119,6 +119,15 @@ export const OPS: Readonly<Record<string, MakeCall>> = {
   histc: on(maybe(int(3)), maybe(num(0)), maybe(num(2))),
   correlate: ofMade(() => f32(3), () => [tensor(f32(2)), opts({ mode: choice("full", "same", "valid") })]),
   polyval: ofMade(() => f32(3), () => [operand(f32(2))]),
+  vdot: ofMade(() => f32(3), () => [tensor(f32(3))]),
+  householderProduct: ofMade(() => f32(3, 2), () => [tensor(f32(2))]),
+  ormqr: ofMade(() => f32(3, 2), () => [
+    tensor(f32(2)),
+    tensor(f32(3, 3)),
+    opts({ left: bool(true), transpose: bool(true) }),
+  ]),
+  polyfit: ofMade(() => f32(3), () => [tensor(f32(3)), int(1)]),
+  roots: ofMade(() => f32(3), () => []),
   unwrap: on(maybe(int(1)), opts({ discont: num(4), period: num(3) })),
   nanquantile: on(
     shares(0.5),

@@ -81,8 +81,50 @@ Deno.test("sets: dtypes stay, complex coefficients, one-element axes", async () 
   assert.ok(Number.isNaN(await new Tensor([2, NaN]).nanvar().item()));
 });
 
+Deno.test("polynomials: roots with zeros at both ends, of lines, constants and complex ones, and with gradients", async () => {
+  const of = async (c: readonly number[]): Promise<string[]> =>
+    ((await (await new Tensor(c).float().roots()).tolist()) as { re: number; im: number }[])
+      .map(({ re, im }) => `${re.toFixed(4).replace("-0.0000", "0.0000")} ${Math.abs(im).toFixed(4)}`).sort();
+  assert.deepEqual(await of([0, 2, -3, 1, 0]), ["0.0000 0.0000", "0.5000 0.0000", "1.0000 0.0000"]);
+  assert.deepEqual(await of([2, 1]), ["-0.5000 0.0000"]);
+  assert.deepEqual(await of([5]), []);
+  assert.deepEqual(await of([3, 0, 0]), ["0.0000 0.0000", "0.0000 0.0000"]);
+  assert.deepEqual(await of([1, 0, 4]), ["0.0000 2.0000", "0.0000 2.0000"]);
+  const c = new Tensor([1, -5, 6], { dtype: "float32", requiresGrad: true }),
+    [d] = (await c.roots()).real().square().sum().gradient([c]);
+  // the sum of squares is (b^2 - 2 a c) / a^2
+  (await d.tolist() as number[]).forEach((x, i) => assert.ok(Math.abs(x - [-38, -10, -2][i]) < 1e-3, `${x}`));
+  await assert.rejects(new Tensor([0, 0]).roots(), /ArgumentError: Cannot roots: all coefficients are 0/);
+  await assert.rejects(a().roots(), /ShapeError: Cannot roots shape \[2, 2\]: coefficients are 1-D/);
+});
+
+Deno.test("polynomials: what is fitted is found by polyval, at all degrees", async () => {
+  const x = Tensor.linspace(-1, 2, 9), c = new Tensor([0.5, -1, 2, 3]).float();
+  const fit = x.polyfit(c.polyval(x), 3);
+  (await fit.sub(c).abs().tolist() as number[]).forEach((d) => assert.ok(d < 2e-5, `${d}`));
+  assert.ok(
+    Math.abs(Number(await x.polyfit(c.polyval(x), 0).item()) - Number(await c.polyval(x).mean().item())) < 1e-5,
+  );
+});
+
+Deno.test("vdot of complex vectors conjugates the first", async () => {
+  const z = Tensor.complex(new Tensor([1, 0]).float(), new Tensor([2, 1]).float());
+  const { re, im } = await z.vdot(z.mul(2)).item() as unknown as { re: number; im: number };
+  assert.deepEqual([re, im], [12, 0]);
+});
+
 for (
   const [text, act] of [
+    ["ShapeError: Cannot vdot shapes [3] and [2, 2]: both must be 1-D and as long", () => b().vdot(a())],
+    [
+      "ShapeError: Cannot householderProduct shapes [2, 2] and [3]: they take the forms [..., m, n] and [..., k]",
+      () => a().float().householderProduct(b().float()),
+    ],
+    [
+      "ShapeError: Cannot ormqr shapes [2, 2] and [3, 1]: the other must have 2 rows",
+      () => a().float().ormqr(Tensor.ones([2]), Tensor.ones([3, 1])),
+    ],
+    ["ShapeError: Cannot polyfit shapes [3] and [2, 2]: it takes points [n]", () => b().polyfit(a(), 1)],
     ["ArgumentError: Cannot percentile: q must lie in [0, 100], not 101", () => b().percentile(101)],
     ["ArgumentError: Cannot nanpercentile: q must lie in [0, 100], not", () => b().nanpercentile([-1])],
     ["ShapeError: Cannot nanmax shape [0]: there are no elements to compare", () => Tensor.zeros([0]).nanmax()],
