@@ -113,6 +113,13 @@ export const OPS: Readonly<Record<string, Program>> = {
   "ormqr right": (a, b, c) => a.ormqr(b, c, { left: false }),
   "polyfit": (a, b) => a.polyfit(b, 2),
   "polyfit columns": (a, b) => a.polyfit(b, 1),
+  "interpolate antialias": (a) => a.interpolate([3, 9], { mode: "bilinear", antialias: true }),
+  "interpolate antialias corners": (a) =>
+    a.interpolate([3, 9], { mode: "bilinear", antialias: true, alignCorners: true }),
+  "interpolate antialias bicubic": (a) => a.interpolate([3, 4], { mode: "bicubic", antialias: true }),
+  "interpolate antialias factor": (a) => a.interpolate(null, { scaleFactor: 0.4, mode: "bilinear", antialias: true }),
+  "norm positional": (a) => a.norm(3, 0),
+  "rot90 positional": (a) => a.rot90(3, [1, 2]),
   "asStrided": (a) => a.asStrided([3, 2], [1, 2], 1),
   "asStrided rows": (a) => a.asStrided([4, 3], [2, 0]),
   "polygamma 1": (a) => a.polygamma(1),

@@ -8,7 +8,15 @@ import { dtypes } from "../../dtype/dtype.ts";
 import { floatOf, promote } from "../../dtype/promotion.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
 import { prod, rangeOf } from "../../helpers/math.ts";
-import { checkChoice, checkInteger, checkNumber, checkOptions, describeList } from "../../helpers/options.ts";
+import {
+  checkBoolean,
+  checkChoice,
+  checkInteger,
+  checkNumber,
+  checkOptions,
+  describe,
+  describeList,
+} from "../../helpers/options.ts";
 import { checkShape } from "../handle/axes.ts";
 import { checkTensor, TensorBase } from "../handle/base.ts";
 import { detachNode } from "../nodes/numeric.ts";
@@ -23,6 +31,11 @@ export interface ResizeOptions extends Omit<InterpolateOptions, "mode"> {
   readonly scaleFactor?: number | readonly number[];
   /** Whether positions are those of the size that the factor comes to, not of the factor itself. Default false. */
   readonly recomputeScaleFactor?: boolean;
+  /**
+   * Whether, where axes become smaller, all elements that fall into one count, not the nearest alone (linear and bicubic,
+   * the latter then with a = -1/2, as in Pillow). Default false.
+   */
+  readonly antialias?: boolean;
 }
 
 /** Options of {@linkcode ResampleTensor.fold}. */
@@ -55,6 +68,25 @@ function cubic(t: number): number[] {
   return [far(t + 1), near(t), near(1 - t), far(2 - t)];
 }
 
+/**
+ * How much each of `n` elements counts in each of `out` ones that are `step` apart, [out, n]: a triangle, or with `isCubic`
+ * Keys' kernel of a = -1/2, as wide as the step where that is above 1. Those outside are left out.
+ */
+function shares(n: number, out: number, step: number, isCubic: boolean): Float64Array {
+  const wide = Math.max(step, 1), reach = (isCubic ? 2 : 1) * wide, all = new Float64Array(out * n);
+  const near = (x: number): number => (1.5 * x - 2.5) * x * x + 1;
+  const far = (x: number): number => ((-0.5 * x + 2.5) * x - 4) * x + 2;
+  const kernel = (x: number): number => isCubic ? x < 1 ? near(x) : x < 2 ? far(x) : 0 : Math.max(1 - x, 0);
+  for (let i = 0; i < out; i++) {
+    const center = step * (i + 0.5), row = all.subarray(i * n, (i + 1) * n);
+    const low = Math.max(Math.trunc(center - reach + 0.5), 0), high = Math.min(Math.trunc(center + reach + 0.5), n);
+    let sum = 0;
+    for (let j = low; j < high; j++) sum += row[j] = kernel(Math.abs((j - center + 0.5) / wide));
+    for (let j = low; j < high; j++) row[j] /= sum;
+  }
+  return all;
+}
+
 /** The families that it is written in. */
 export interface ResampleTensor extends PoolTensor {}
 /** Tensors that are resampled. */
@@ -69,12 +101,10 @@ export abstract class ResampleTensor extends TensorBase {
    * @throws {ArgumentError} without a size and a factor, or with both
    */
   interpolate(size?: readonly number[] | null, options: ResizeOptions = {}): this {
-    const action = "interpolate", known = ["mode", "alignCorners", "scaleFactor", "recomputeScaleFactor"];
-    const { mode = "linear", alignCorners = false, scaleFactor, recomputeScaleFactor = false } = checkOptions(
-      action,
-      options,
-      known,
-    );
+    const action = "interpolate", known = ["mode", "alignCorners", "scaleFactor", "recomputeScaleFactor", "antialias"];
+    const given = checkOptions(action, options, known);
+    const { mode = "linear", alignCorners = false, scaleFactor, recomputeScaleFactor = false } = given;
+    const smooth = checkBoolean(action, "antialias", given.antialias ?? false);
     checkChoice(action, "mode", mode, [
       "linear",
       "bilinear",
@@ -114,7 +144,10 @@ export abstract class ResampleTensor extends TensorBase {
       whole = to.every((n, i) => scales[i] === undefined || n === shape[first + i] * scales[i]!);
     if (mode === "area") return this.averaged(action, to);
     const plain = mode === "bilinear" || mode === "trilinear" ? "linear" : mode;
-    if (plain !== "bicubic" && (whole || (plain === "linear" && alignCorners))) {
+    if (smooth && plain !== "linear" && plain !== "bicubic") {
+      throw new ArgumentError(action, { reason: `antialias goes with linear and bicubic, not with ${describe(mode)}` });
+    }
+    if (!smooth && plain !== "bicubic" && (whole || (plain === "linear" && alignCorners))) {
       return this.interpolated(to, { mode: plain, ...plain === "linear" ? { alignCorners } : {} });
     }
     if (!this.dtype.isFloat && plain !== "nearest" && plain !== "nearest-exact") {
@@ -131,6 +164,14 @@ export abstract class ResampleTensor extends TensorBase {
         return;
       }
       const aligned = out > 1 ? (n - 1) / (out - 1) : 0;
+      if (smooth) {
+        const weights = this.fromList(
+          shares(n, out, alignCorners ? aligned : step, plain === "bicubic"),
+          x.dtype,
+        ) as this;
+        x = x.transpose(axis, -1).dot(weights.cast(x.dtype).reshape([out, n]).transpose()).transpose(axis, -1);
+        return;
+      }
       const at = ks.map((k) => {
         const p = alignCorners ? k * aligned : (k + 0.5) * step - 0.5;
         return plain === "linear" ? Math.max(p, 0) : p;

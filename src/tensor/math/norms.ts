@@ -133,9 +133,17 @@ export abstract class NormTensor extends TensorBase {
     return keepdim ? value : value.reshape(shape.filter((_, i) => i !== a && i !== b));
   }
 
-  /** The norm of order `p` over `dim`, or of all elements; "fro" is 2, "nuc" that of matrices. @throws {ShapeError} */
-  norm<N extends string>(options: Checked<NormOptions, N> & { readonly p?: NormOrder } = {}): this {
-    const { p = 2, ...rest } = checkOptions("norm", options, ["p", "dim", "keepdim", "dtype"]);
+  /**
+   * The norm of order `p` over `dim`, or of all elements; "fro" is 2, "nuc" that of matrices. `norm(p, dim)` is `norm({ p, dim })`.
+   *
+   * @throws {ShapeError}
+   */
+  norm<N extends string>(
+    options: NormOrder | Checked<NormOptions, N> & { readonly p?: NormOrder } = {},
+    dim?: Axes | null,
+  ): this {
+    const given = typeof options === "number" || typeof options === "string" ? { p: options, dim } : options;
+    const { p = 2, ...rest } = checkOptions("norm", given, ["p", "dim", "keepdim", "dtype"]);
     if (p === "nuc") return this.matrixNorm<string>({ ord: p, ...rest });
     if (p !== "fro") checkNumber("norm", "p", p);
     return this.normed("norm", p === "fro" ? 2 : p, rest.dim, rest.keepdim, rest.dtype);

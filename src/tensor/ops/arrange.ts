@@ -79,9 +79,17 @@ export abstract class ArrangeTensor extends TensorBase {
     return this.permute(rangeOf(shape.length).map((a) => to.includes(a) ? from[to.indexOf(a)] : rest.shift()!));
   }
 
-  /** Turned by 90 degrees `k` (1) times, from the first of `dims` ([0, 1]) toward the second. @throws {ShapeError} for one axis twice */
-  rot90(options: { readonly k?: number; readonly dims?: readonly number[] } = {}): this {
-    const { k = 1, dims = [0, 1] } = checkOptions("rot90", options, ["k", "dims"]);
+  /**
+   * Turned by 90 degrees `k` (1) times, from the first of `dims` ([0, 1]) toward the second. `rot90(k, dims)` is the same.
+   *
+   * @throws {ShapeError} for one axis twice
+   */
+  rot90(
+    options: number | { readonly k?: number; readonly dims?: readonly number[] } = {},
+    axes?: readonly number[],
+  ): this {
+    const given = typeof options === "number" ? { k: options, dims: axes } : options;
+    const { k = 1, dims = [0, 1] } = checkOptions("rot90", given, ["k", "dims"]);
     const [a, b] = checkIntegers("rot90", "dims", dims).map((d) => resolveAxis("rot90", d, this.shape));
     if (dims.length !== 2 || a === b || this.ndim < 2) {
       throw new ShapeError("rot90", { shapes: [this.shape], reason: "it takes two different axes" });

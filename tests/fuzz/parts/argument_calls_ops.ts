@@ -70,12 +70,18 @@ export const OPS: Readonly<Record<string, MakeCall>> = {
     }),
   ),
   norm: on(
-    opts({
-      p: either("fro", choice("fro", "nuc"), num(2)),
-      dim: axes(1),
-      keepdim: bool(true),
-      dtype: dtype("float32"),
-    }),
+    maybe(either(
+      2,
+      num(2),
+      choice("fro", "nuc"),
+      opts({
+        p: either("fro", choice("fro", "nuc"), num(2)),
+        dim: axes(1),
+        keepdim: bool(true),
+        dtype: dtype("float32"),
+      }),
+    )),
+    maybe(axes(1)),
   ),
   dist: on(operand(2), maybe(num(3))),
   nansum: on(maybe(axes(1)), opts({ keepdim: bool(true), dtype: dtype("float32") })),
@@ -167,7 +173,7 @@ export const OPS: Readonly<Record<string, MakeCall>> = {
   select: on(int(1), int(0)),
   narrow: on(int(1), int(0), int(2)),
   movedim: on(axes(0), axes(1)),
-  rot90: on(opts({ k: int(1), dims: ints([0, 1]) })),
+  rot90: on(maybe(either(1, int(1), opts({ k: int(1), dims: ints([0, 1]) }))), maybe(ints([0, 1]))),
   ...same(on(), "fliplr flipud ravel atleast1d atleast2d atleast3d"),
   swapaxes: on(int(0), int(1)),
   ...same(on(tensor(f32(2, 3))), "expandAs reshapeAs viewAs"),
