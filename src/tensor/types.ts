@@ -85,7 +85,7 @@ export type { RealizeTensor } from "./realize.ts";
 export type { ReduceOptions, ReduceTensor, SumOptions, VarOptions } from "./ops/reduce.ts";
 export type { ScanTensor } from "./index/scan.ts";
 export type { ShardOptions, ShardTensor } from "./shard.ts";
-export type { SortTensor, TopkOptions } from "./index/sort.ts";
+export type { SortOptions, SortTensor, TopkOptions } from "./index/sort.ts";
 export type { RandOptions } from "./tensor.ts";
 export type { CallOptions, CallTensor } from "./gradients/call.ts";
 export type { CustomKernelOptions, CustomTensor } from "./custom_kernel.ts";

@@ -7,7 +7,7 @@
 import { dtypes } from "../../dtype/dtype.ts";
 import { DTypeError, ShapeError } from "../../helpers/errors.ts";
 import { rangeOf } from "../../helpers/math.ts";
-import { checkInteger, checkOptions } from "../../helpers/options.ts";
+import { checkBoolean, checkInteger, checkOptions } from "../../helpers/options.ts";
 import { broadcastTo, permute } from "../../uop/core/build_movement.ts";
 import { constant, type UOp } from "../../uop/core/uop.ts";
 import { extentsOf, withExtents } from "../../uop/graph/extent.ts";
@@ -17,6 +17,17 @@ import { type Dim, shrinkAxis } from "../handle/dims.ts";
 import { gatherNode } from "../nodes/select.ts";
 import { sortedPositions } from "../nodes/sorted_positions.ts";
 
+/** Options of {@linkcode SortTensor.sort} and {@linkcode SortTensor.argsort}. */
+export interface SortOptions {
+  /** Whether the largest come first. Default false. */
+  readonly descending?: boolean;
+  /** Whether equal elements keep their order: they always do. */
+  readonly stable?: boolean;
+}
+function checkStable(action: string, options: SortOptions): void {
+  const { stable = true } = checkOptions(action, options, ["descending", "stable"]);
+  checkBoolean(action, "stable", stable);
+}
 /** Options of {@linkcode SortTensor.topk}. */
 export interface TopkOptions {
   /** The largest (default) or the smallest. */
@@ -46,20 +57,21 @@ export abstract class SortTensor extends TensorBase {
   }
 
   /**
-   * Sorted values along `dim`, and where each came from (int32). Stable; NaN counts as the largest.
+   * Sorted values along `dim`, and where each came from (int32). Always stable, whatever `stable` says; NaN counts as the
+   * largest.
    *
    * @throws {ShapeError} if `dim` is outside the rank
    */
-  sort(dim = -1, options: { readonly descending?: boolean } = {}): [values: this, indices: this] {
-    checkOptions("sort", options, ["descending"]);
+  sort(dim = -1, options: SortOptions = {}): [values: this, indices: this] {
+    checkStable("sort", options);
     const [at, axis] = this.positions("sort", dim, options.descending ?? false);
     const moved = this.ndim > 0 && this.shape[axis] > 1;
     return [this.wrap(moved ? gatherNode(this.uop, axis, at) : this.uop), this.wrap(at)];
   }
 
   /** The positions that sort along `dim`, int32. @throws {ShapeError} */
-  argsort(dim = -1, options: { readonly descending?: boolean } = {}): this {
-    checkOptions("argsort", options, ["descending"]);
+  argsort(dim = -1, options: SortOptions = {}): this {
+    checkStable("argsort", options);
     return this.wrap(this.positions("argsort", dim, options.descending ?? false)[0]);
   }
 

@@ -133,16 +133,17 @@ export abstract class SpecialTensor extends TensorBase {
     return this.add(value === 1 ? quotient : quotient.mul(value));
   }
 
-  /** Numbers in place of NaN and infinities. Integers stay as they are. */
-  nanToNum(options: NanToNumOptions = {}): this {
-    checkOptions("nanToNum", options, ["nan", "posinf", "neginf"]);
+  /** Numbers in place of NaN (0; also given alone) and infinities (the largest). Integers stay as they are. */
+  nanToNum(options: number | NanToNumOptions = {}): this {
+    const given: NanToNumOptions = typeof options === "number" ? { nan: options } : options;
+    checkOptions("nanToNum", given, ["nan", "posinf", "neginf"]);
     const x = this.uop, d = x.dtype;
     if (!d.isFloat) return this.wrap(x);
     if (d.isComplex) {
-      const [re, im] = partsOf(x).map((u) => this.wrap(u).nanToNum(options).uop);
+      const [re, im] = partsOf(x).map((u) => this.wrap(u).nanToNum(given).uop);
       return this.wrap(fromParts([re, im]));
     }
-    const { nan = 0, posinf = LARGEST[d.name], neginf = -LARGEST[d.name] } = options;
+    const { nan = 0, posinf = LARGEST[d.name], neginf = -LARGEST[d.name] } = given;
     const c = (v: number): UOp => floatConst(v, d);
     const high = x.eq(c(Infinity)).where(c(posinf), x.eq(c(-Infinity)).where(c(neginf), x));
     return this.wrap(x.ne(x).where(c(nan), high));
