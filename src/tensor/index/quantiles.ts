@@ -93,7 +93,10 @@ function sharesOf(action: string, q: unknown): readonly number[] | TensorBase {
 
 /** Percents as shares. @throws {ArgumentError} for others than [0, 100] */
 function hundredths(action: string, q: number | readonly number[] | TensorBase): number | number[] | TensorBase {
-  if (q instanceof TensorBase) return asFloats(q as QuantileTensor, dtypes.float32).div(100);
+  if (q instanceof TensorBase) {
+    const shares = asFloats(q as QuantileTensor, dtypes.float32);
+    return shares.dtype.isFloat ? shares.div(100) : shares; // which is refused
+  }
   const list: unknown = typeof q === "number" ? [q] : q;
   if (!Array.isArray(list) || Array.from(list).some((x) => typeof x !== "number" || !(x >= 0 && x <= 100))) {
     throw new ArgumentError(action, { reason: `q must lie in [0, 100], not ${describeList(q)}` });

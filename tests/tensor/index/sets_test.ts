@@ -127,6 +127,10 @@ for (
     ["ShapeError: Cannot polyfit shapes [3] and [2, 2]: it takes points [n]", () => b().polyfit(a(), 1)],
     ["ArgumentError: Cannot percentile: q must lie in [0, 100], not 101", () => b().percentile(101)],
     ["ArgumentError: Cannot nanpercentile: q must lie in [0, 100], not", () => b().nanpercentile([-1])],
+    [
+      "DTypeError: Cannot nanquantile at shares of dtype bool: they must be floats",
+      () => b().nanpercentile(new Tensor([true])),
+    ],
     ["ShapeError: Cannot nanmax shape [0]: there are no elements to compare", () => Tensor.zeros([0]).nanmax()],
     [
       "ShapeError: Cannot average shapes [2, 2] and [3]: the weights must have the shape of the values",
