@@ -172,11 +172,15 @@ export function hostFiles(): HostFiles | undefined {
 /** The reason of errors where {@linkcode hostFiles} are missing. */
 export const NO_FILES = "this runtime has no files";
 
-/** The code of a runtime's error, as "ENOENT"; "EACCES" where Deno was not permitted; undefined for other errors. */
+/**
+ * The code of a runtime's error, as "ENOENT"; "EACCES" where Deno was not permitted; "os error 27" where Deno has no name for
+ * the system's number; undefined for other errors.
+ */
 export function fileErrorCode(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;
   const { code } = error as { code?: unknown };
-  return typeof code === "string" ? code : error.name === "NotCapable" ? "EACCES" : undefined;
+  if (typeof code === "string") return code;
+  return error.name === "NotCapable" ? "EACCES" : /os error \d+/.exec(error.message)?.[0];
 }
 
 /** Whether files of a folder may be read and written, without asking. */
