@@ -82,11 +82,11 @@ function checkSpec(action: string, mesh: MeshShape, spec: Spec, shape: readonly 
 function placeOn(
   action: string,
   where: MeshShape | readonly DeviceName[],
-  how: Spec | ShardOptions | undefined,
+  how: Spec | ShardOptions | number | undefined,
   shape: readonly number[],
 ): [mesh: MeshShape, spec: Spec] {
   if (!Array.isArray(where)) return [meshOf(action, where), how as Spec];
-  const options = (how ?? {}) as ShardOptions, { axis = null } = options;
+  const options = typeof how === "number" ? { axis: how } : (how ?? {}) as ShardOptions, { axis = null } = options;
   checkOptions(action, options, ["axis"]);
   const mesh = meshOf(action, where), dim = axis === null ? -1 : resolveAxis(action, axis, shape);
   return [mesh, shape.map((_, i) => i === dim ? LIST_AXIS : null)];
@@ -100,7 +100,7 @@ export abstract class ShardTensor extends TensorBase {
    * This tensor on the devices of a mesh, lazily. With a spec, the name of an axis of the mesh or null for each dimension:
    * a dimension with a name is divided along it, in parts of one size (the last ones shorter, or empty, where it does not
    * divide evenly); what no dimension names has all of it. With a list of devices, tinygrad's form: divided along `axis`,
-   * or whole on each where it is absent. Shape and dtype stay.
+   * which may stand alone (`shard(devices, 0)`), or whole on each where it is absent. Shape and dtype stay.
    *
    * ```ts
    * import { Tensor } from "../../mod.ts";
@@ -111,8 +111,8 @@ export abstract class ShardTensor extends TensorBase {
    */
   shard(mesh: MeshShape, spec: Spec): this;
   /** On a list of devices, divided along one dimension, or whole on each. */
-  shard<N extends string>(devices: readonly DeviceName<N>[], options?: ShardOptions): this;
-  shard(where: MeshShape | readonly DeviceName[], how?: Spec | ShardOptions): this {
+  shard<N extends string>(devices: readonly DeviceName<N>[], options?: number | ShardOptions): this;
+  shard(where: MeshShape | readonly DeviceName[], how?: Spec | ShardOptions | number): this {
     return this.divided("shard", ...placeOn("shard", where, how, this.shape));
   }
 
@@ -122,8 +122,8 @@ export abstract class ShardTensor extends TensorBase {
    */
   reshard(mesh: MeshShape, spec: Spec): this;
   /** On a list of devices, divided along one dimension, or whole on each. */
-  reshard<N extends string>(devices: readonly DeviceName<N>[], options?: ShardOptions): this;
-  reshard(where: MeshShape | readonly DeviceName[], how?: Spec | ShardOptions): this {
+  reshard<N extends string>(devices: readonly DeviceName<N>[], options?: number | ShardOptions): this;
+  reshard(where: MeshShape | readonly DeviceName[], how?: Spec | ShardOptions | number): this {
     const action = "reshard", [mesh, spec] = placeOn(action, where, how, this.shape), device = deviceOf(this.uop);
     if (device !== null && device !== mesh.device) {
       throw new DeviceError("reshard a tensor", {
@@ -137,8 +137,8 @@ export abstract class ShardTensor extends TensorBase {
   /** As {@linkcode shard}, for this tensor itself: it names the shards from then on. */
   shardInPlace(mesh: MeshShape, spec: Spec): this;
   /** On a list of devices, divided along one dimension, or whole on each. */
-  shardInPlace<N extends string>(devices: readonly DeviceName<N>[], options?: ShardOptions): this;
-  shardInPlace(where: MeshShape | readonly DeviceName[], how?: Spec | ShardOptions): this {
+  shardInPlace<N extends string>(devices: readonly DeviceName<N>[], options?: number | ShardOptions): this;
+  shardInPlace(where: MeshShape | readonly DeviceName[], how?: Spec | ShardOptions | number): this {
     return this.replace((this.shard as (where: unknown, how: unknown) => this)(where, how));
   }
 

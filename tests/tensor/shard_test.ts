@@ -61,6 +61,11 @@ Deno.test("shard: a list of devices is tinygrad's form, a tuple in to is a copy 
   assert.deepEqual(await w.to("JS").tolist(), await floats(2, 3).tolist());
   const y = floats(4);
   assert.equal(y.shardInPlace(["JS", "JS:1"], { axis: 0 }).sharding, "float32[4@devices]");
+  assert.equal(Tensor.ones([4, 2]).shard(["JS", "JS:1"], 0).sharding, "float32[4@devices, 2]");
+  assert.equal(
+    Tensor.ones([4, 2]).shard(["JS", "JS:1"], -1).reshard(["JS", "JS:1"], 0).sharding,
+    "float32[4@devices, 2]",
+  );
 });
 
 for (const n of [1, 2, 3, 5, 7]) {

@@ -176,7 +176,7 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
   clone: on(opts({ device: device("JS") })),
   to: on(maybe(device("JS"))),
   toInPlace: on(maybe(device("JS"))),
-  ...same(on(list(["JS", "JS:1"]), opts({ axis: int(0) })), "shard shardInPlace"),
+  ...same(on(list(["JS", "JS:1"]), maybe(either(0, int(0), opts({ axis: int(0) })))), "shard shardInPlace"),
   reshard: () => {
     const mesh = Mesh.of({ data: 2 }, { devices: ["JS", "JS:1"] });
     return { self: f32(2, 3).shard(mesh, ["data", null]), args: [instance(mesh, MeshShape), list([null, "data"])] };
