@@ -145,6 +145,7 @@ const DRAWS: Readonly<Record<string, readonly [seed: number | bigint, () => unkn
   "one number": [2, () => Tensor.rand([1]), 0],
   "doubles": [5, () => Tensor.rand([6], { dtype: "float64" }), 0],
   "a part of a draw, padded": [6, () => Tensor.rand([5, 6]).pad([[1, 1], [0, 0]]).shrink([[1, 4], [2, 5]]), 0],
+  "a draw between zeros": [6, () => Tensor.rand([5]).pad([[2, 1]]).contiguous(), 0],
   "dropout": [8, () => Tensor.train(() => values(40).reshape([8, 5]).dropout(0.4)), 0],
   "several at once": [9, () => Tensor.rand([8]).add(Tensor.rand([8]).mul(Tensor.rand([8]))), 1e-6],
   "steps that go on": [4, () => {

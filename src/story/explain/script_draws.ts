@@ -28,6 +28,8 @@ export interface Draw {
   /** The slot by which the kernel reads them. */
   readonly slot: number;
   readonly size: number;
+  /** The place of the first: below 0 where padding asks for places before the draw, which nothing then uses. */
+  readonly from: number;
   /** The variables of the kernel that are its key and counter, in the order of the roles. */
   readonly variables: readonly UOp[];
   /** Which of the two words that threefry gives, or both, one over the other. */
@@ -133,16 +135,18 @@ export function foldDraws(ast: UOp, slots: number, roleOf: (u: UOp) => string): 
   }
   const draws: Draw[] = [], known = new Map<string, Draw>(), reads = new Map<UOp, UOp>();
   for (const [u, { word, variables, place }] of found) {
-    const at = place?.src[0] ?? constant(0, dtypes.int32), [least, most] = boundsOf(at), size = most + 1;
-    if (!(least >= 0 && size <= MOST)) continue;
-    const key = `${word} ${size} ${variables.map((v) => argOf(v, Ops.VARIABLE).name)}`;
+    const at = place?.src[0] ?? constant(0, dtypes.int32), [least, most] = boundsOf(at);
+    const from = Math.min(0, least), size = most - from + 1;
+    if (!(size <= MOST)) continue;
+    const key = `${word} ${from} ${size} ${variables.map((v) => argOf(v, Ops.VARIABLE).name)}`;
     let draw = known.get(key);
     if (draw === undefined) {
-      known.set(key, draw = { slot: slots + draws.length, size, variables, word });
+      known.set(key, draw = { slot: slots + draws.length, size, from, variables, word });
       draws.push(draw);
     }
     const array = uop(Ops.PARAM, dtypes.uint32, [], new ParamArg(draw.slot, size));
-    reads.set(u, uop(Ops.LOAD, dtypes.uint32, [uop(Ops.INDEX, dtypes.uint32, [array, at])]));
+    const index = from === 0 ? at : uop(Ops.ADD, at.dtype, [at, constant(-from, at.dtype)]);
+    reads.set(u, uop(Ops.LOAD, dtypes.uint32, [uop(Ops.INDEX, dtypes.uint32, [array, index])]));
   }
   if (reads.size === 0) return none;
   const folded = rebuild(ast, (u) => reads.get(u)), left = new Set(toposort(folded));
@@ -155,7 +159,7 @@ function isParam(u: UOp, slot: number): boolean {
 }
 
 /** The lines that fill the array `name` with the bits of a draw; `numbers` are the texts of its variables. */
-export function drawLines(name: string, { size, word }: Draw, numbers: readonly string[]): string[] {
+export function drawLines(name: string, { size, from, word }: Draw, numbers: readonly string[]): string[] {
   const [high, low, key0, key1] = numbers;
   return [
     `// ${name}: ${
@@ -164,7 +168,7 @@ export function drawLines(name: string, { size, word }: Draw, numbers: readonly 
     `const ${name} = new Uint32Array(${size});`,
     `for (let i = 0; i < ${size}; i++) {`,
     `  const key = [${key0}, ${key1}, (${key0} ^ ${key1} ^ 0x1bd11bda) >>> 0];`,
-    `  let a = ${high} + key[0] >>> 0, b = i + ${low} + key[1] >>> 0;`,
+    `  let a = ${high} + key[0] >>> 0, b = i${from === 0 ? "" : ` - ${-from}`} + ${low} + key[1] >>> 0;`,
     `  for (let round = 0; round < 20; round++) {`,
     `    const by = [13, 15, 26, 6, 17, 29, 16, 24][round % 8];`,
     `    a = a + b >>> 0;`,
