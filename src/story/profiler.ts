@@ -80,10 +80,11 @@ export function isWork(kind: SpanKind): boolean {
 /** Spans that are kept; of a longer program the beginning. */
 const MAX_SPANS = 1_000_000;
 /**
- * Milliseconds that the user's line of an operation takes, about; so many in all, and from there on this part of the time,
- * go into lines: programs of many small operations have them now and then.
+ * Milliseconds that the user's line of an operation takes, about, with what collects it again; so many in all, and from
+ * there on these parts of the time and of that in which kernels are compiled, go into lines: programs of many small
+ * operations have them now and then, and where nothing is new they tell nothing new.
  */
-const LINE_MS = 0.01, LINES_MS = 20, LINES_PART = 0.01;
+const LINE_MS = 0.016, LINES_MS = 25, LINES_PART = 0.003, COMPILE_PART = 0.03;
 /** Numbers of a piece of the log. */
 const PIECE = 1 << 15;
 
@@ -162,6 +163,8 @@ export class Profiler {
   /** Lines that had been asked for when it began, and when it was last told how many there are. */
   private readonly linesBefore = spans.lines;
   private linesSeen = -1;
+  /** Milliseconds in which kernels were compiled. */
+  private compileMs = 0;
   private readonly startMs: number = performance.now();
   private opened = openDevices();
   /** Bytes that were in use last, by the text of the device. */
@@ -243,7 +246,8 @@ export class Profiler {
     const { listener, linesBefore, startMs } = this, isWanted = listener.lines !== false;
     if (isWanted && spans.lines === this.linesSeen) return;
     this.linesSeen = spans.lines;
-    const spent = (spans.lines - linesBefore) * LINE_MS, left = LINES_MS + LINES_PART * (now - startMs) - spent;
+    const given = LINES_MS + LINES_PART * (now - startMs) + COMPILE_PART * this.compileMs;
+    const left = given - (spans.lines - linesBefore) * LINE_MS;
     // some hundred operations in a row, so that all of a step have theirs
     if (isWanted ? left > 0 : left < 2) return;
     listener.lines = !isWanted;
@@ -256,7 +260,10 @@ export class Profiler {
     const isLaunch = kind === "launch", { texts } = this;
     let flow = 0;
     if (!isLaunch) this.weighLines(endMs);
-    if (kind === "compile") this.threadsOf(device!); // before the first of its kernels runs
+    if (kind === "compile") {
+      this.threadsOf(device!); // before the first of its kernels runs
+      this.compileMs += endMs - startMs;
+    }
     if (kind === "compile" || kind === "copy") this.opened = openDevices();
     if (kind === "schedule" && subject !== undefined) this.flowOf.set(subject as object, flow = ++this.flows);
     else if (kind === "run") flow = this.flowOf.get(subject as object) ?? 0;
