@@ -2,7 +2,7 @@
  * `explain`: scripts of programs of all kinds are written and run, and come to the same numbers; what they say of the
  * program; what is refused.
  */
-import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { Device, DeviceError, jit, nn, state, Tensor } from "../../mod.ts";
 import { getDevice } from "../../src/device/device.ts";
 import { clearScheduleCache } from "../../src/schedule/schedule.ts";
@@ -281,6 +281,27 @@ Deno.test("explain: what is nothing but rounding is compared by how far rounding
   const plain = explain(() => bias.assign(bias.mul(2).add(1)), { names: { bias } });
   assertEquals(farthest(await run(plain, "in place")), 0);
   assert(!plain.script.includes("rounding alone"));
+});
+
+Deno.test("explain: what is left of numbers that cancel is held to what rounding leaves, and to no more", async () => {
+  Tensor.manualSeed(5);
+  const make = () => {
+    Tensor.manualSeed(5);
+    const drawn = Tensor.randn([64]).exp().realize(), same = new Tensor(drawn.dataSync() as Float32Array);
+    return drawn.sub(same).abs().max();
+  };
+  const e = explain(make);
+  if (e.error !== undefined) throw e.error;
+  await run(e, "numbers that cancel");
+  if (!e.script.includes("floor")) return; // the host rounds as the device does
+  assertMatch(e.script, /, allowed, floor\] of \[$/m);
+  // what is no rounding is far still
+  const wrong = {
+    data: e.data,
+    script: e.script.replace(/^(const (\w+)_recorded = new Float32Array\(\[)0(\]\))/m, "$10.5$3"),
+  };
+  assert(wrong.script !== e.script, e.script);
+  await assertRejects(() => run(wrong as unknown as typeof e, "numbers that do not"), Error, "farther");
 });
 
 Deno.test("explain: relu is Math.max, exp is Math.exp, and a name is the user's", () => {

@@ -75,6 +75,16 @@ const PROGRAMS: Readonly<Record<string, Want>> = {
     levels: ["tensor"],
   },
   custom: { script: [/^const after = .*, 36 to 3572/m], levels: ["tensor"] },
+  onnx_model: { script: [/onnx_model\.ts:\d+ {2}const \{ y \} = model\.call\(image\);/, /^const onnxModel_2 = /m] },
+  spectrum: { script: [/^const power = new Float32Array\(17\); /m], levels: ["tensor"] },
+  masks: { script: [/^const picked = new Float32Array\(6\); /m] },
+  mixed: { script: [/^const up_weight = .*float32\[8, 4\]/m, /^const down_bias = /m] },
+  solve: { script: [/Float64Array/] },
+  together: { script: [/^const best = .*, 190$/m] },
+  caught: { script: [/captured, caught\.ts:\d+/, /^const sum_2 = new Float32Array\(1\); /m] },
+  beam: { script: [/^const beams = new Float32Array\(3\); /m] },
+  saved: { script: [/ \["apart", .*\], \/\/ rounding alone moves it by \d/] },
+  freed: { script: [/^const halved = new Float32Array\(4\); /m] },
   numeric: { script: [/Float64Array/, /\d+ times the same/], env: { CUDA_DRIVER_PATH: "/nowhere" } },
 };
 
@@ -83,10 +93,13 @@ globalThis.addEventListener("unload", () => Deno.removeSync(folder, { recursive:
 const cwd = `${folder}/programs`, command = new URL("src/story/explain_command.ts", ROOT).pathname;
 
 // they lie where a stranger's would, apart from the library
-for (const path of ["lib/shape.ts", "serves.ts", ...Object.keys(PROGRAMS).map((name) => `${name}.ts`)]) {
+for (const path of ["lib/shape.ts", "serves.ts", "nothing.ts", ...Object.keys(PROGRAMS).map((name) => `${name}.ts`)]) {
   const text = await Deno.readTextFile(new URL(`tests/story/programs/${path}`, ROOT));
   await Deno.mkdir(`${cwd}/lib`, { recursive: true });
-  await Deno.writeTextFile(`${cwd}/${path}`, text.replace(/"(?:\.\.\/)+mod\.ts"/, `"${new URL("mod.ts", ROOT)}"`));
+  await Deno.writeTextFile(
+    `${cwd}/${path}`,
+    text.replaceAll(/"(?:\.\.\/)+(mod|src\/onnx\/onnx)\.ts"/g, (_, at) => `"${new URL(`${at}.ts`, ROOT)}"`),
+  );
 }
 
 /** What would tell of this machine. */
@@ -159,6 +172,15 @@ for (const [name, { code = 0, script = [], story = [], levels = [], env }] of Ob
     for (const f of graphs) checkPrivate(await Deno.readTextFile(`${env.GRAPH}/${f}`), f);
   });
 }
+
+Deno.test("stranger: what computes nothing is explained, and says so", async () => {
+  const args = ["run", "-A", "--no-check", command, "nothing.ts", "--out", `${folder}/nothing`];
+  const { code, stdout, stderr } = await runDeno(args, { cwd });
+  assertEquals(code, 0, stderr);
+  assertMatch(stdout, /^0 kernels/m);
+  const run = await runDeno(["run", "--no-prompt", "--allow-read", `${folder}/nothing/script.ts`]);
+  assertEquals([run.code, run.stdout], [0, ""], run.stderr);
+});
 
 Deno.test("stranger: what serves forever is explained up to Ctrl+C", async () => {
   const args = ["run", "-A", "--no-check", command, "serves.ts", "--out", `${folder}/serves`],

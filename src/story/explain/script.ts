@@ -28,7 +28,7 @@ import {
   ScriptKernels,
   StepKeys,
 } from "./script_kernels.ts";
-import { type Moved, roundingOf } from "./script_rounding.ts";
+import { arraysOf, type Moved, roundingOf } from "./script_rounding.ts";
 import { type CallPath, pathOf, shortLine, sourceText } from "../program/calls.ts";
 import { BufferNames, NameTable } from "./script_names.ts";
 
@@ -75,8 +75,29 @@ const ALLOWED: ReadonlyMap<unknown, number> = new Map([
 
 /** Operations of a script that is run to see how far rounding moves what it comes to, at most. */
 const MOST_TRIED = 2 ** 33;
+/** The same where nothing is written over, and most scripts come near. */
+const MOST_TRIED_PLAIN = 2 ** 25;
 /** How many times as far as that a result may be: it is one of many ways to round. */
 const WAYS = 8;
+
+/** The largest of some numbers, of those that are finite. */
+function largestOf(numbers: ArrayLike<number>): number {
+  let most = 0;
+  for (let i = 0; i < numbers.length; i++) if (Number.isFinite(numbers[i])) most = Math.max(most, Math.abs(numbers[i]));
+  return most;
+}
+/** Whether a script finds numbers near enough to those that were recorded. */
+function near(made: ArrayLike<number>, recorded: ArrayLike<number>, allowed: number): boolean {
+  let difference = 0, apart = 0, all = 0;
+  for (let i = 0; i < made.length; i++) {
+    const a = Number(made[i]), b = Number(recorded[i]);
+    if (b - b === 0) all += b * b;
+    if (a === b || (a !== a && b !== b)) continue;
+    difference = Math.max(difference, Math.abs(a - b) || Infinity);
+    apart += (a - b) ** 2;
+  }
+  return difference <= 8 * allowed * largestOf(recorded) && Math.sqrt(apart) <= allowed * Math.sqrt(all);
+}
 
 /** Elements of a recorded result that stand in the text, at most. */
 const INLINE_RECORDED = 16;
@@ -417,7 +438,7 @@ class ScriptWriter {
     made.sort((a, b) => Number(results.has(b)) - Number(results.has(a)) || a.id - b.id);
     const rounding = this.rounding(made);
     this.lines.push("// What was recorded, and how far this script is from it.");
-    const rows: string[] = [];
+    const rows: string[][] = [], notes: string[] = [];
     for (const b of made) {
       const { dtype } = b, name = this.nameOf(b);
       const recorded = this.table.take(`${name}_recorded`), isBf16 = dtype === dtypes.bfloat16;
@@ -433,19 +454,27 @@ class ScriptWriter {
       const shown = isBf16 ? dtypes.float32 : dtype;
       const bytes = isBf16 ? bytesOf(numbersOf(b.last!, dtype) as Float32Array) : b.last!;
       this.lines.push(...this.data.declare(recorded, bytes, shown, "", INLINE_RECORDED));
-      const usual = ALLOWED.get(dtype.real) ?? 0, { mean, most } = rounding.get(name) ?? { mean: 0, most: 0 };
+      const usual = ALLOWED.get(dtype.real) ?? 0,
+        { mean, most, far } = rounding.get(name) ?? { mean: 0, most: 0, far: 0 };
       const isLoose = usual > 0 && (mean > usual || most > 8 * usual);
-      rows.push(
-        isLoose
-          ? `  ["${name}", ${own}, ${recorded}, ${Number((WAYS * Math.max(mean, most / 8)).toPrecision(3))}], ` +
-            `// rounding alone moves it by ${Number((100 * most).toPrecision(2))} %`
-          : `  ["${name}", ${own}, ${recorded}, ${usual}],`,
-      );
+      const loose = Number((WAYS * Math.max(mean, most / 8)).toPrecision(3)), least = WAYS * far;
+      // of numbers that cancel nothing may be left, of which no share is allowed
+      const isFloored = isLoose && least > 8 * loose * largestOf(numbersOf(b.last!, dtype) as ArrayLike<number>);
+      rows.push([
+        `"${name}"`,
+        own,
+        recorded,
+        String(isLoose && !isFloored ? loose : usual),
+        isFloored ? least.toPrecision(2) : "0",
+      ]);
+      const moved = isFloored ? far.toPrecision(2) : `${Number((100 * most).toPrecision(2))} %`;
+      notes.push(isLoose ? ` // rounding alone moves it by ${moved}` : "");
     }
+    const hasFloors = rows.some((r) => r[4] !== "0");
     this.lines.push(
       "let isFar = false;",
-      "for (const [name, made, recorded, allowed] of [",
-      ...rows,
+      `for (const [name, made, recorded, allowed${hasFloors ? ", floor" : ""}] of [`,
+      ...rows.map((r, i) => `  [${r.slice(0, hasFloors ? 5 : 4).join(", ")}],${notes[i]}`),
       "] as const) {",
       "  let difference = 0, largest = 0, apart = 0, all = 0;",
       "  for (let i = 0; i < made.length; i++) {",
@@ -457,6 +486,7 @@ class ScriptWriter {
       "  }",
       '  const shown = made.length <= 10 ? made.join(", ") : `${made.slice(0, 6).join(", ")}, ... (${made.length} numbers)`;',
       "  console.log(`${name}: ${shown}; largest difference ${difference}`);",
+      ...(hasFloors ? ["  if (difference <= floor) continue;"] : []),
       "  if (!(difference <= 8 * allowed * largest && Math.sqrt(apart) <= allowed * Math.sqrt(all))) isFar = true;",
       "}",
       'if (isFar) throw new Error("a result is farther from the recorded one than its dtype allows");',
@@ -465,7 +495,7 @@ class ScriptWriter {
 
   /**
    * How far rounding moves the results of a run that writes over what it reads, as training does: there gradients are
-   * divided by their own size. Others are not tried.
+   * divided by their own size. Others are tried where their script does not come near: there numbers cancel.
    */
   private rounding(made: readonly TraceBuffer[]): ReadonlyMap<string, Moved> {
     let flops = 0, isInPlace = false;
@@ -476,8 +506,18 @@ class ScriptWriter {
       // operations as written copy there what a kernel made
       isInPlace ||= writes.some((b) => ALLOWED.has(b.dtype.real) && read.has(b));
     }
-    if (!isInPlace || flops > MOST_TRIED) return new Map();
-    return roundingOf(this.text(), this.data.bytes, made.map((b) => this.nameOf(b)));
+    if (flops > (isInPlace ? MOST_TRIED : MOST_TRIED_PLAIN)) return new Map();
+    const text = this.text(), names = made.map((b) => this.nameOf(b)), { bytes } = this.data;
+    if (!isInPlace) {
+      const arrays = arraysOf(text, bytes, names);
+      const isNear = (b: TraceBuffer, i: number): boolean => {
+        const usual = ALLOWED.get(b.dtype) ?? 0;
+        return usual === 0 ||
+          near(arrays![i] as ArrayLike<number>, numbersOf(b.last!, b.dtype) as ArrayLike<number>, usual);
+      };
+      if (arrays === undefined || made.every(isNear)) return new Map();
+    }
+    return roundingOf(text, bytes, names);
   }
 
   /** The script so far. */

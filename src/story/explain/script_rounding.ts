@@ -8,10 +8,11 @@
  */
 import type { Numbers } from "./explain_values.ts";
 
-/** How far an array is moved, relative to its numbers: the root of the mean square, and the largest. */
+/** How far an array is moved, relative to its numbers: the root of the mean square, and the largest; that as it is. */
 export interface Moved {
   readonly mean: number;
   readonly most: number;
+  readonly far: number;
 }
 
 /** The same text with float32 arrays and results in float64; undefined where bytes are read as another kind of number. */
@@ -42,7 +43,16 @@ function movedBy(a: Numbers, b: Numbers): Moved {
     far = Math.max(far, Math.abs(x - y));
     largest = Math.max(largest, Math.abs(y));
   }
-  return { mean: Math.sqrt(apart / (all || 1)), most: far / (largest || 1) };
+  return { mean: Math.sqrt(apart / (all || 1)), most: far / (largest || 1), far };
+}
+
+/** The arrays of a script, of these names, as it makes them here; undefined where it cannot be run. */
+export function arraysOf(text: string, data: Uint8Array, names: readonly string[]): readonly Numbers[] | undefined {
+  try {
+    return run(text, data, names);
+  } catch {
+    return undefined;
+  }
 }
 
 /** How far rounding moves the arrays of a script, by name; none where that cannot be found. */
