@@ -80,19 +80,16 @@ class Words {
       case Ops.SHL:
       case Ops.MUL: {
         const n = u.op === Ops.SHL && y.op === Ops.CONST ? y.value : u.op === Ops.MUL ? exponent(y) : undefined;
-        const word = n === undefined || n > 7 ? undefined : this.of(x);
+        if (n === undefined) return this.multiple(x, y);
+        const word = n > 7 ? undefined : this.of(x);
         const made = word?.alu(Ops.SHL, constant(n!, int32)), isWithin = vmin(x) >= 0 && vmax(x) << n! <= 255;
         return isWithin ? made : made?.and(splat(255 << n!));
       }
       case Ops.SHR:
       case Ops.FLOORDIV:
         return this.masked(u, 255);
-      case Ops.ADD: {
-        const word = y.op === Ops.CONST && y.value >= 0 && vmin(x) >= 0 && vmax(x) + y.value <= 255
-          ? this.of(x)
-          : undefined;
-        return word?.add(splat(y.value));
-      }
+      case Ops.ADD:
+        return vmin(x) >= 0 && vmin(y) >= 0 && vmax(x) + vmax(y) <= 255 ? this.both(u) : undefined;
       case Ops.WHERE: {
         if (dependsOn(x, this.along)) return undefined;
         const [a, b] = u.src.slice(1).map((s) => this.of(s));
@@ -102,6 +99,11 @@ class Words {
     return undefined;
   }
 
+  /** A multiple of which each is a byte: nothing is carried. */
+  private multiple(x: UOp, y: UOp): UOp | undefined {
+    if (y.op !== Ops.CONST || y.value < 0 || vmin(x) < 0 || vmax(x) * y.value > 255) return undefined;
+    return this.of(x)?.mul(y.value);
+  }
   private both(u: UOp): UOp | undefined {
     const [a, b] = u.src.map((s) => this.of(s));
     return a && b && a.alu(u.op, b);

@@ -128,8 +128,32 @@ function looked(q: Tensor, table: readonly number[]): Tensor {
   return (word(0, 4) as Tensor).cast(int32).lshift(up).rshift(24);
 }
 
+/**
+ * The same for bytes, which are chosen bit by bit: what is done to one can be done to four at once. The last bit chooses of
+ * two numbers, the one before of two such choices, and so on.
+ */
+function chosen(q: Tensor, table: readonly number[]): Tensor {
+  const masks = [0, 1, 2, 3].map((i) => q.rshift(i).bitwiseAnd(1).mul(255));
+  const choice = (from: number, bit: number): Tensor => {
+    const m = masks[bit], next = from + (1 << bit);
+    if (bit === 0) return m.bitwiseAnd(table[from] ^ table[next]).bitwiseXor(table[from]);
+    const [a, b] = [choice(from, bit - 1), choice(next, bit - 1)];
+    return a.bitwiseXor(b).bitwiseAnd(m).bitwiseXor(a);
+  };
+  return choice(0, 3).bitwiseAnd(255);
+}
+/** Twice the number of E2M1, and 15: of the sign and three bits, without a table. */
+function e2m1(q: Tensor): Tensor {
+  const x = q.bitwiseAnd(7), sign = q.rshift(3).mul(15);
+  // 4 and more are twice what they seem, or four times: one or three of the last bits are added
+  const high = x.rshift(1).bitwiseAnd(x).bitwiseAnd(2), last = x.rshift(2).bitwiseAnd(x).bitwiseAnd(1);
+  const size = x.add(last).add(high).add(x.lshift(1).bitwiseAnd(high)).bitwiseAnd(15);
+  return size.bitwiseXor(sign).bitwiseAnd(15).add(sign.bitwiseXor(15).bitwiseAnd(15));
+}
+
 const IQ4 = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 /** Twice the values of E2M1. */
+const IQ4_BYTES = IQ4.map((x) => x + 128);
 const E2M1 = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
 
 /** 2^(x - 128) of an exponent byte, exactly, also where it is below the least normal number. */
@@ -138,18 +162,27 @@ function halfExponent(e: Tensor): Tensor {
   const normal = x.maximum(1).sub(1).lshift(23), tiny = x.eq(0).where(0x00200000, 0x00400000).cast(uint32);
   return x.lt(2).where(tiny, normal).bitcast(float32);
 }
-/** Half of an unsigned float of 4 bits exponent and 3 of mantissa. */
-function halfE4M3(e: Tensor): Tensor {
-  const x = e.cast(int32), exponent = x.rshift(3).bitwiseAnd(15), mantissa = x.bitwiseAnd(7);
-  const normal = exponent.add(119).lshift(23).bitwiseOr(mantissa.lshift(20)).bitcast(float32);
-  const value = exponent.eq(0).where(mantissa.cast(float32).mul(2 ** -10), normal);
-  return x.eq(0).bitwiseOr(x.eq(0x7f)).where(0, value);
+/** The bits of unsigned floats of 4 bits exponent and 3 of mantissa; what is none is 0. */
+function bitsE4M3(e: Tensor): Tensor {
+  return e.eq(0x7f).where(0, e.bitwiseAnd(127)).cast(uint8);
+}
+/** Half of such a number: with its fields where those of a float are it is one that is too small, also below the least normal one. */
+function halfE4M3(bits: Tensor): Tensor {
+  return bits.cast(int32).lshift(20).bitcast(float32).mul(2 ** 119);
 }
 
 /** Bytes `[..., k]` of nibbles, 32 low then 32 high: `[..., k / 16, 32]`. */
 function nibbles64(q: Tensor): Tensor {
   const at = q.ndim - 1, x = fields(cut(q.cast(int32), q.shape[at] / 32, 32), 2, 4); // [..., k / 32, 2, 32]
   return x.reshape([...q.shape.slice(0, at), q.shape[at] / 16, 32]);
+}
+/** Nibbles of 16 bytes at a time, the low ones first: `[..., 8, 32]`. */
+function nibbles16(q: Tensor): Tensor {
+  return join(fields(cut(q.cast(int32), 8, 16), 2, 4), 2);
+}
+/** Of 8 bytes at a time: `[..., 4, 16]`. */
+function nibbles8(q: Tensor): Tensor {
+  return join(fields(cut(q.cast(int32), 4, 8), 2, 4), 2);
 }
 /** The scales of Q3_K: 16 of 6 bits in 12 bytes. */
 function scales3(raw: Tensor, at: number): Tensor {
@@ -362,8 +395,7 @@ const ROWS: Readonly<Record<FormatName, Row>> = {
     const high = words(r, 2, 1, uint16).rshift(steps(8, 2, 0)).bitwiseAnd(3);
     return [halfAt(r, 0), low.bitwiseOr(high.lshift(4)).sub(32).cast(int8), bytes(r, 8, 128)];
   }, (d, s, q) => {
-    const x = join(fields(cut(q.cast(int32), 8, 16), 2, 4), 2); // [..., 8, 32]
-    return scaled(looked(x, IQ4), d.cast(float32).mul(s.cast(float32)));
+    return scaled(looked(nibbles16(q), IQ4), d.cast(float32).mul(s.cast(float32)));
   }],
   I8: plain(24, dtypes.int8),
   I16: plain(25, dtypes.int16),
@@ -381,12 +413,12 @@ const ROWS: Readonly<Record<FormatName, Row>> = {
     39,
     32,
     17,
-    (r) => [bytes(r, 0, 1), bytes(r, 1, 16)],
-    (e, q) => looked(nibbles(q), E2M1).cast(float32).mul(halfExponent(e)),
+    // powers of two are bfloat16 numbers, and those cost less than their exponents where they are used
+    (r) => [halfExponent(bytes(r, 0, 1)).cast(dtypes.bfloat16), bytes(r, 1, 16)],
+    (d, q) => group(looked(nibbles(q), E2M1), d),
   ],
-  NVFP4: [40, 64, 36, (r) => [bytes(r, 0, 4), bytes(r, 4, 32)], (e, q) => {
-    const x = join(fields(cut(q.cast(int32), 4, 8), 2, 4), 2); // [..., 4, 16]
-    return scaled(looked(x, E2M1), halfE4M3(e));
+  NVFP4: [40, 64, 36, (r) => [bitsE4M3(bytes(r, 0, 4)), bytes(r, 4, 32)], (e, q) => {
+    return scaled(looked(nibbles8(q), E2M1), halfE4M3(e));
   }],
 };
 
@@ -429,6 +461,10 @@ const BYTES: Partial<Record<FormatName, (...planes: Tensor[]) => ByteGroups>> = 
     return byteGroups(cut(bottom.bitwiseOr(pairs(high).lshift(4)), 16, 16), scaleOf(d, s), -32);
   },
   TQ2_0: (d, q) => oneGroup(pairs(q), d, -1),
+  IQ4_NL: (d, q) => oneGroup(chosen(nibbles(q), IQ4_BYTES), d, -128),
+  IQ4_XS: (d, s, q) => byteGroups(chosen(nibbles16(q), IQ4_BYTES), scaleOf(d, s), -128),
+  MXFP4: (d, q) => oneGroup(e2m1(nibbles(q)), d, -15),
+  NVFP4: (e, q) => byteGroups(e2m1(nibbles8(q)), halfE4M3(e), -15),
 };
 
 /** All formats, by name. */

@@ -116,7 +116,50 @@ for (const device of (await devicesHere()).filter(hasDots)) {
   );
 }
 
+/** A number made of a byte, and how it is made of one in memory. */
+type Made = readonly [x: Tensor, value: (byte: number) => number, most: number];
+/** What quants of blocks are computed by, at random: shifts, masks, bits put together, and sums and multiples that stay bytes. */
+function madeOf(byte: Made, depth: number, random: Random): Made {
+  if (depth === 0) return byte;
+  const [x, f, most] = madeOf(byte, depth - 1, random), [y, g, other] = madeOf(byte, random.below(depth), random);
+  const k = random.int(1, 4), mask = random.int(1, 255);
+  switch (random.below(7)) {
+    case 0:
+      return [x.rshift(k), (b) => f(b) >> k, most >> k];
+    case 1:
+      return [x.bitwiseXor(y).bitwiseAnd(mask), (b) => (f(b) ^ g(b)) & mask, mask];
+    case 2:
+      return [x.bitwiseOr(y).bitwiseAnd(mask), (b) => (f(b) | g(b)) & mask, mask];
+    case 3:
+      return [x.bitwiseAnd(y).bitwiseAnd(255), (b) => f(b) & g(b), Math.min(most, other)];
+    case 4:
+      if (most + other <= 255) return [x.add(y), (b) => f(b) + g(b), most + other];
+      return [x.bitwiseAnd(63).add(y.bitwiseAnd(127)), (b) => (f(b) & 63) + (g(b) & 127), 190];
+    case 5: {
+      const bits = 2 ** random.int(1, 7) - 1, times = Math.floor(255 / bits);
+      return [x.bitwiseAnd(bits).mul(times), (b) => (f(b) & bits) * times, bits * times];
+    }
+    default:
+      return [x.bitwiseAnd(mask), (b) => f(b) & mask, mask];
+  }
+}
+
 for (const device of (await devicesHere()).filter(hasDots)) {
+  Deno.test(`dot sums ${device}: what is computed of bytes at random is summed as those integers`, async () => {
+    const random = new Random(17), n = 16, k = 32;
+    let found = 0;
+    for (let i = 0; i < 40; i++) {
+      const a = bytesOf("int8", k, random), b = bytesOf("uint8", n * k, random);
+      const x = put(a, [1, k], "int8", device), w = put(b, [n, k], "uint8", device, LIES[i % 2 === 0 ? 0 : 2]);
+      const [q, value] = madeOf([w.cast("int32"), (v) => v, 255], random.int(1, 4), random);
+      const y = x.cast("int32").reshape([1, k]).mul(q).sum(-1);
+      found += Math.min(1, dotsIn(y, device));
+      const want = Int32Array.from({ length: n }, (_, r) => a.reduce((s, v, l) => s + v * value(b[r * k + l]), 0));
+      assertEquals(await y.data(), want, `case ${i}`);
+    }
+    assert(found > 10, `${found} of 40 are products of bytes`);
+  });
+
   Deno.test(
     `dot sums ${device}: signs that are flipped take no sum of the other operand`,
     optimized(() => {
