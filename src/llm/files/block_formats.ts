@@ -152,8 +152,8 @@ function e2m1(q: Tensor): Tensor {
 }
 
 const IQ4 = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
-/** Twice the values of E2M1. */
 const IQ4_BYTES = IQ4.map((x) => x + 128);
+/** Twice the values of E2M1. */
 const E2M1 = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
 
 /** 2^(x - 128) of an exponent byte, exactly, also where it is below the least normal number. */
@@ -166,9 +166,10 @@ function halfExponent(e: Tensor): Tensor {
 function bitsE4M3(e: Tensor): Tensor {
   return e.eq(0x7f).where(0, e.bitwiseAnd(127)).cast(uint8);
 }
-/** Half of such a number: with its fields where those of a float are it is one that is too small, also below the least normal one. */
+/** Half of such a number: its fields where those of a float are, or, below the least normal one, a multiple. */
 function halfE4M3(bits: Tensor): Tensor {
-  return bits.cast(int32).lshift(20).bitcast(float32).mul(2 ** 119);
+  const x = bits.cast(int32), normal = x.lshift(20).add(119 << 23).bitcast(float32);
+  return x.lt(8).where(x.cast(float32).mul(2 ** -10), normal);
 }
 
 /** Bytes `[..., k]` of nibbles, 32 low then 32 high: `[..., k / 16, 32]`. */

@@ -43,7 +43,7 @@ export abstract class FactorTensor extends TensorBase {
     if (m < n) {
       throw new ShapeError(action, { shapes: [this.shape, tau.shape], reason: `there are more columns than rows` });
     }
-    const one = this.first(m, n);
+    const one = this.identityPart(m, n);
     return one.sub(v.dot(t.dot(v.at("...", [0, n], ":").transpose(-1, -2).conj()))) as this;
   }
 
@@ -81,14 +81,14 @@ export abstract class FactorTensor extends TensorBase {
         reason: "they take the forms [..., m, n] and [..., k], with k at most m and n",
       });
     }
-    const v = this.at("...", [0, k]).tril(-1).add(this.first(m, k)) as this;
+    const v = this.at("...", [0, k]).tril(-1).add(this.identityPart(m, k)) as this;
     const above = v.transpose(-1, -2).conj().dot(v).triu(1), scale = tau.unsqueeze(-2);
     // T = D (1 + U D)⁻¹, which takes a tau of 0, too
-    const inner = above.mul(scale).add(this.first(k, k)) as this;
-    return [v, tau.unsqueeze(-1).mul(inner.solveTriangular(this.first(k, k), { upper: true })) as this];
+    const inner = above.mul(scale).add(this.identityPart(k, k)) as this;
+    return [v, tau.unsqueeze(-1).mul(inner.solveTriangular(this.identityPart(k, k), { upper: true })) as this];
   }
   /** The first columns of the identity, for each matrix. */
-  private first(rows: number, columns: number): this {
+  private identityPart(rows: number, columns: number): this {
     const shape = [...this.shape.slice(0, -2), rows, columns];
     const one = this.wrap(this.constLike(1).flatten().at(0).uop).reshape(shape.map(() => 1)).expand(shape);
     return one.tril().sub(one.tril(-1)) as this;
