@@ -101,7 +101,7 @@ export abstract class FactorTensor extends TensorBase {
    * ```ts
    * import { Tensor } from "../../../mod.ts";
    * const line = new Tensor([0, 1, 2, 3]).polyfit(new Tensor([1, 3, 5, 7]), 1);
-   * console.log((await line.tolist()).map((c) => Number(c.toFixed(4)))); // [2, 1]
+   * console.log(await line.round({ decimals: 3 }).tolist()); // [2, 1]
    * ```
    *
    * @throws {ShapeError} unless this is 1-D and `y` has as many rows
@@ -128,7 +128,7 @@ export abstract class FactorTensor extends TensorBase {
    * ```ts
    * import { Tensor } from "../../../mod.ts";
    * const roots = await new Tensor([1, -3, 2]).roots();
-   * console.log((await roots.real().sort(0)[0].tolist()).map((x) => Math.round(x))); // [1, 2]
+   * console.log(await roots.real().sort(0)[0].round().tolist()); // [1, 2]
    * ```
    *
    * @throws {ShapeError} unless it is 1-D, {ArgumentError} where all coefficients are 0

@@ -138,7 +138,7 @@ export abstract class SampledTensor extends TensorBase {
    *
    * ```ts
    * import { Tensor } from "../../../mod.ts";
-   * console.log(await new Tensor([3, 0, 1]).polyval(5).item()); // 3 * 5^2 + 1 = 76
+   * console.log(await new Tensor([3, 0, 1]).polyval(5).item()); // 76
    * ```
    *
    * @throws {ShapeError} unless the coefficients are 1-D
