@@ -175,3 +175,12 @@ Deno.test("weights: blocks of one format that read the same are one product, and
     "w0+w2.1 4,16,8,16,4",
   ]);
 });
+
+Deno.test("weights: a token of a quantized model takes no kernels for squares and sizes of what is in memory", async () => {
+  const path = new URL("../../examples/models/kjv5m-q4_k_m.gguf", import.meta.url);
+  using model = await LanguageModel.load(path, { context: 32, device: "WASM" });
+  const counts: number[] = [];
+  for await (const _ of model.generate("In the", { maxTokens: 6 })) counts.push(GlobalCounters.kernelCount);
+  const { layers } = model.spec, last = counts.at(-1)! - counts.at(-2)!;
+  assert.ok(last <= 27 * layers, `${last} kernels for ${layers} layers`);
+});

@@ -353,16 +353,16 @@ class Fuser extends ReduceReads {
   /**
    * The reduces that got buffers, where something above one of them got one because it was decided before that this reduce
    * would run with it: knowing them, another plan may read it there. None where they decide nothing. `start` had buffers
-   * from the start.
+   * from the start. With `made` also what is made of reduces without buffers.
    */
-  keptReduces(start: ReadonlySet<UOp>): readonly UOp[] {
+  keptReduces(start: ReadonlySet<UOp>, made = false): readonly UOp[] {
     const found: UOp[] = [], above = new Set<UOp>();
     let isOpen = false;
     for (const u of this.order) {
       if (start.has(u) || isLeaf(u) || !this.of(u).reduces) continue;
-      const isKept = this.realized.has(u);
-      if (u.op === Ops.REDUCE && isKept) found.push(u);
-      else if (!u.src.some((s) => above.has(s))) continue;
+      const isKept = this.realized.has(u), isAbove = u.src.some((s) => above.has(s));
+      if (isKept && (u.op === Ops.REDUCE || (made && !isAbove))) found.push(u);
+      else if (!isAbove) continue;
       else isOpen ||= isKept;
       above.add(u);
     }
@@ -588,13 +588,30 @@ export function planFusion(
   kept: readonly UOp[] = [],
 ): FusionPlan {
   const order = toposort(roots), always = [...chains.realized, ...kept, ...roots.filter((r) => !isLeaf(r))];
-  for (let start: ReadonlySet<UOp> = new Set(always), left = MOST_PLANS;;) {
+  const planned = (start: ReadonlySet<UOp>): Fuser => {
     const fuser = new Fuser(order, capsOf, chains.inside);
     for (const u of start) fuser.realized.add(u);
     fuser.measure();
     fuser.run();
+    return fuser;
+  };
+  // on a grid later passes join what is left apart here
+  const isOnLoops = roots.every((r) => !capsOf(r).hasGrid);
+  let start: ReadonlySet<UOp> = new Set(always), fuser = planned(start);
+  for (let left = MOST_PLANS; --left > 0;) {
     const kept = fuser.keptReduces(start);
-    if (--left === 0 || (kept.length === 0 && !fuser.cutBodies())) return fuser.tell();
+    const made = kept.length > 0 || !isOnLoops ? [] : fuser.keptReduces(start, true);
+    if (made.length > 0) {
+      // such a buffer may be there for a kernel that another plan has not: what needs fewer is better
+      const other = new Set([...start, ...made]), trial = planned(other);
+      if (trial.realized.size < fuser.realized.size) {
+        [start, fuser] = [other, trial];
+        continue;
+      }
+    }
+    if (kept.length === 0 && !fuser.cutBodies()) break;
     start = kept.length > 0 ? new Set([...start, ...kept]) : fuser.realized; // the cuts too
+    fuser = planned(start);
   }
+  return fuser.tell();
 }
