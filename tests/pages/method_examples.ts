@@ -150,7 +150,7 @@ export const METHOD_EXAMPLES: Readonly<Record<string, string>> = {
   polyval: "new Tensor([3, 0, 1]).polyval(5)",
   unwrap: "new Tensor([0, 1, 2, -1, 0]).unwrap(0, { period: 4 })",
   cbrt: "new Tensor([-8, 0.125, 27]).cbrt()",
-  geomspace: "Tensor.geomspace(1, 1000, 4)",
+  "Tensor.geomspace": "Tensor.geomspace(1, 1000, 4)",
   vdot: "new Tensor([1, 2]).vdot(new Tensor([3, 4]))",
   householderProduct: "new Tensor([[0, 0], [1, 0], [0, 1]]).float().householderProduct(Tensor.ones([2]))",
   ormqr: "new Tensor([[0, 0], [1, 0], [0, 1]]).float().ormqr(Tensor.ones([2]), Tensor.eye(3))",
