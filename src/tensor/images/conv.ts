@@ -318,7 +318,7 @@ export abstract class ConvTensor extends TensorBase {
     if (divisorOverride !== undefined && checkInteger("average", "divisorOverride", divisorOverride) === 0) {
       throw new ArgumentError("average", { reason: "divisorOverride must not be 0" });
     }
-    const w = this.window("average", kernelSize, options), rank = w.kernel.length;
+    const w = poolWindow(this.shape, "average", kernelSize, options), rank = w.kernel.length;
     const out = this.dtype.isFloat ? this.dtype : dtypes.float32, wide = sumDType(out);
     const ends = w.pairs.map(([a, b], i) => [a, b + w.extra[i]] as const);
     const gather = (u: UOp, pairs: Pairs) => sumLast(pool(padLast(u, pairs), w.kernel, w.stride, w.dilation), rank);
@@ -348,7 +348,7 @@ export abstract class ConvTensor extends TensorBase {
     options: PoolOptions & { readonly returnIndices?: boolean } = {},
   ): this | [this, this] {
     checkOptions("pool", options, [...POOL_OPTIONS, "returnIndices"]);
-    const w = this.window("pool", kernelSize, options), rank = w.kernel.length;
+    const w = poolWindow(this.shape, "pool", kernelSize, options), rank = w.kernel.length;
     const ends = w.pairs.map(([a, b], i) => [a, b + w.extra[i]] as const);
     const spatial = this.shape.slice(-rank);
     const gather = (u: UOp) => pool(padLast(u, ends), w.kernel, w.stride, w.dilation);
@@ -436,39 +436,44 @@ export abstract class ConvTensor extends TensorBase {
     }
     return y.add(this.wrap(reshape(bias.uop, [1, channels, ...y.shape.slice(2).map(() => 1)])));
   }
+}
 
-  /** The checked parameters of a pooling call. */
-  private window(action: string, kernelSize: PerAxis, options: PoolOptions): Window {
-    const rank = windowRank(action, "kernelSize", kernelSize), shape = this.shape;
-    if (shape.length < rank || rank === 0) {
-      throw new ShapeError(action, { shapes: [shape], reason: `it has fewer axes than the kernel, ${rank}` });
-    }
-    const kernel = perAxis(action, "kernelSize", kernelSize, rank, 1);
-    const stride = perAxis(action, "stride", options.stride ?? kernel, rank, 1);
-    const dilation = perAxis(action, "dilation", options.dilation ?? 1, rank, 1);
-    const pairs = padPairs(action, options.padding ?? 0, rank);
-    pairs.forEach((pair, i) => {
-      const most = Math.floor((dilation[i] * (kernel[i] - 1) + 1) / 2); // else a window lies in the padding alone
-      if (Math.max(...pair) <= most) return;
-      throw new ArgumentError(`${action} with padding [${pair.join(", ")}]`, {
-        reason: `it may be half of the window's extent at most: ${most} for a kernel of ${kernel[i]}`,
-      });
-    });
-    const extra = kernel.map((k, i) => {
-      const axis = shape.length - rank + i, n = shape[axis] + pairs[i][0] + pairs[i][1];
-      const extent = dilation[i] * (k - 1) + 1;
-      if (extent > n) {
-        throw new ShapeError(action, {
-          shapes: [shape],
-          axis,
-          reason: `a window of extent ${extent} is larger than axis ${axis}, of padded size ${n}`,
-        });
-      }
-      if (!options.ceilMode) return 0;
-      let count = ceilDiv(n - extent, stride[i]) + 1;
-      if ((count - 1) * stride[i] >= shape[axis] + pairs[i][0]) count--; // no window wholly in the padding
-      return Math.max((count - 1) * stride[i] + extent - n, 0);
-    });
-    return { kernel, stride, dilation, pairs, extra };
+/** The checked parameters of a pooling call. @throws {ShapeError} {ArgumentError} */
+export function poolWindow(
+  shape: readonly number[],
+  action: string,
+  kernelSize: PerAxis,
+  options: PoolOptions,
+): Window {
+  const rank = windowRank(action, "kernelSize", kernelSize);
+  if (shape.length < rank || rank === 0) {
+    throw new ShapeError(action, { shapes: [shape], reason: `it has fewer axes than the kernel, ${rank}` });
   }
+  const kernel = perAxis(action, "kernelSize", kernelSize, rank, 1);
+  const stride = perAxis(action, "stride", options.stride ?? kernel, rank, 1);
+  const dilation = perAxis(action, "dilation", options.dilation ?? 1, rank, 1);
+  const pairs = padPairs(action, options.padding ?? 0, rank);
+  pairs.forEach((pair, i) => {
+    const most = Math.floor((dilation[i] * (kernel[i] - 1) + 1) / 2); // else a window lies in the padding alone
+    if (Math.max(...pair) <= most) return;
+    throw new ArgumentError(`${action} with padding [${pair.join(", ")}]`, {
+      reason: `it may be half of the window's extent at most: ${most} for a kernel of ${kernel[i]}`,
+    });
+  });
+  const extra = kernel.map((k, i) => {
+    const axis = shape.length - rank + i, n = shape[axis] + pairs[i][0] + pairs[i][1];
+    const extent = dilation[i] * (k - 1) + 1;
+    if (extent > n) {
+      throw new ShapeError(action, {
+        shapes: [shape],
+        axis,
+        reason: `a window of extent ${extent} is larger than axis ${axis}, of padded size ${n}`,
+      });
+    }
+    if (!options.ceilMode) return 0;
+    let count = ceilDiv(n - extent, stride[i]) + 1;
+    if ((count - 1) * stride[i] >= shape[axis] + pairs[i][0]) count--; // no window wholly in the padding
+    return Math.max((count - 1) * stride[i] + extent - n, 0);
+  });
+  return { kernel, stride, dilation, pairs, extra };
 }

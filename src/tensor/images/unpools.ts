@@ -15,7 +15,7 @@ import { checkTensor, TensorBase } from "../handle/base.ts";
 import { constantAxis } from "../handle/dims.ts";
 import { foldKeys } from "../nodes/segments.ts";
 import { gatherNode, indexNode } from "../nodes/select.ts";
-import { lastAxes, padPairs, type PerAxis, perAxis, type PoolOptions, windowRank } from "./conv.ts";
+import { lastAxes, padPairs, type PerAxis, perAxis, type PoolOptions, poolWindow, windowRank } from "./conv.ts";
 import { perAxisOf } from "./other_ranks.ts";
 import type { PoolTensor } from "./pools.ts";
 
@@ -46,29 +46,25 @@ export abstract class UnpoolTensor extends TensorBase {
     kernelSize: PerAxis = [2, 2],
     options: LpPoolOptions = {},
   ): this {
-    const count = prod(
-      perAxis("lpPool2d", "kernelSize", kernelSize, windowRank("lpPool2d", "kernelSize", kernelSize), 1),
-    );
-    return this.normOver("lpPool2d", normType, kernelSize, count, options);
+    return this.normOver("lpPool2d", normType, kernelSize, options);
   }
   /** {@linkcode lpPool2d} of one axis. @throws {ShapeError} {ArgumentError} */
   lpPool1d(normType: number, kernelSize: PerAxis, options: LpPoolOptions = {}): this {
-    const kernel = perAxisOf("lpPool1d", "kernelSize", kernelSize, 1);
-    return this.normOver("lpPool1d", normType, kernel, prod(kernel), options);
+    return this.normOver("lpPool1d", normType, perAxisOf("lpPool1d", "kernelSize", kernelSize, 1), options);
   }
   /** {@linkcode lpPool2d} of three axes. @throws {ShapeError} {ArgumentError} */
   lpPool3d(normType: number, kernelSize: PerAxis, options: LpPoolOptions = {}): this {
-    const kernel = perAxisOf("lpPool3d", "kernelSize", kernelSize, 3);
-    return this.normOver("lpPool3d", normType, kernel, prod(kernel), options);
+    return this.normOver("lpPool3d", normType, perAxisOf("lpPool3d", "kernelSize", kernelSize, 3), options);
   }
 
-  /** The norm over windows of `count` elements. */
-  private normOver(action: string, normType: number, kernel: PerAxis, count: number, options: LpPoolOptions): this {
+  /** The norm over windows. */
+  private normOver(action: string, normType: number, kernelSize: PerAxis, options: LpPoolOptions): this {
     checkOptions(action, options, ["stride", "ceilMode"]);
     if (!Number.isFinite(checkNumber(action, "normType", normType)) || normType === 0) {
       throw new ArgumentError(action, { reason: `normType must be a number other than 0, not ${normType}` });
     }
-    const sum = this.pow(normType).avgPool2d(kernel, options).mul(count), isZero = sum.eq(0);
+    const { kernel } = poolWindow(this.shape, action, kernelSize, options);
+    const sum = this.pow(normType).avgPool2d(kernel, options).mul(prod(kernel)), isZero = sum.eq(0);
     return isZero.where(0, (isZero.where(1, sum) as this).pow(1 / normType)) as this;
   }
 
