@@ -83,6 +83,10 @@ class NcclWork implements Work {
   }
 }
 
+/** Communicators that have not ended, and whether the end of the program is watched. */
+const living = new Set<NcclCommunicator>();
+let isWatching = false;
+
 /** Ranks with a card each. */
 export class NcclCommunicator implements Communicator {
   readonly engine: string = "NCCL";
@@ -176,9 +180,26 @@ export class NcclCommunicator implements Communicator {
     this.release((nccl, handle) => nccl.ncclCommDestroy(handle));
   }
 
+  /** Ends it with the program: after a success when what is queued is done, since others may wait for it. */
+  finish(isSuccess: boolean): void {
+    const { context, timeoutMs } = this.options;
+    try {
+      if (isSuccess && this.failure === undefined && context.alive) {
+        const last = this.newEvent();
+        context.enter();
+        context.record(last, this.stream);
+        pollUntil(() => context.isReached(last), (waitedMs) => {
+          if (waitedMs > timeoutMs) throw new DeviceError("end", { device: context.name, reason: "it is late" });
+        });
+      }
+    } catch { /* a card or a rank that has failed */ }
+    this.abort("the program has ended");
+  }
+
   /** Ends parts, then the communicator, then what it used of the card. */
   private release(end: (nccl: NcclSymbols, handle: bigint) => number): void {
     const { nccl, context, handle } = this.options;
+    living.delete(this);
     this.joined.length = 0;
     context.guards.delete(this.guard);
     for (const part of this.parts) part.abort("the communicator that it was split from has ended");
@@ -430,6 +451,18 @@ function waitForHandle({ nccl, context, timeoutMs }: Omit<NcclOptions, "handle">
   throw new DeviceError("join the other ranks by NCCL", { device: context.name, reason: ncclErrorText(nccl, code) });
 }
 
+/** Ends communicators with the program, however it ends: NCCL's threads must not outlive its library, which goes with it. */
+function endWithProgram(made: NcclCommunicator): void {
+  living.add(made);
+  if (isWatching) return;
+  isWatching = true;
+  const end = (isSuccess: boolean): void => living.forEach((c) => c.finish(isSuccess));
+  for (const kind of ["error", "unhandledrejection"]) {
+    globalThis.addEventListener?.(kind, (event) => void (event.defaultPrevented || end(false)));
+  }
+  globalThis.addEventListener?.("unload", () => end(true));
+}
+
 /** Joins the ranks that have one id; the call of a rank returns when all have come. @throws {DeviceError} */
 export function joinNccl(
   options: Omit<NcclOptions, "handle">,
@@ -442,5 +475,7 @@ export function joinNccl(
     throw new DeviceError("join the other ranks by NCCL", { device: context.name, reason: ncclErrorText(nccl, code) });
   }
   waitForHandle(options, made);
-  return new NcclCommunicator({ ...options, handle: made.words[0] });
+  const joined = new NcclCommunicator({ ...options, handle: made.words[0] });
+  endWithProgram(joined);
+  return joined;
 }

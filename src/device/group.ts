@@ -66,6 +66,11 @@ export function partsOfBuffer(b: Buffer): Buffer[] {
   return (b.memory as GroupBlock).parts.map((p) => p.view(b.offset, b.size, b.dtype));
 }
 
+/** What a buffer is on the first member of its device; itself where that is no group. */
+export function firstPart(b: Buffer): Buffer {
+  return b.memory instanceof GroupBlock ? partsOfBuffer(b)[0] : b;
+}
+
 class GroupProgram implements Program {
   readonly linear: LinearProgram;
   readonly source: string;

@@ -6,6 +6,7 @@
  */
 import type { Collective, Communicator, ReduceOp } from "../collectives/communicator.ts";
 import { type Buffer, bufferOf } from "../device/buffer.ts";
+import { firstPart } from "../device/group.ts";
 import { currentCapture } from "../engine/front/listening.ts";
 import { ArgumentError, DTypeError, JitError, ShapeError } from "../helpers/errors.ts";
 import { checkChoice, checkOptions, describe } from "../helpers/options.ts";
@@ -74,10 +75,10 @@ function checkOp({ action }: Call, { op = "sum" }: ReduceOptions): TensorReduceO
   return checkChoice(action, "op", op, OPS);
 }
 
-/** The buffer that has the values of a tensor alone and in order. */
+/** The buffer that has the values of a tensor alone and in order: of what all ranks have, that of this one. */
 function valuesOf(t: Tensor): Buffer {
   const node = realizedBuffer(t.realize().uop);
-  return bufferOf(argOf(node!, Ops.BUFFER).storage)!;
+  return firstPart(bufferOf(argOf(node!, Ops.BUFFER).storage)!);
 }
 
 /** Tensors whose memory is in use by others. */
