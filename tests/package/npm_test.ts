@@ -300,12 +300,12 @@ async function versionOf(engine: string): Promise<string | undefined> {
 
 /** What pages may load at once at most, gzipped: of an entry, and of programs of one operation and of all layers. */
 const MAX_GZIPPED = {
-  "dinograd.browser.js": 451e3,
+  "dinograd.browser.js": 453e3,
   "dinograd.core.js": 194e3,
   "dinograd.core-node.js": 228e3,
-  "one.mjs": 372e3,
+  "one.mjs": 374e3,
   "one-light.mjs": 136e3,
-  "layers.mjs": 413e3,
+  "layers.mjs": 415e3,
   "layers-light.mjs": 181e3,
 };
 /** What a page must not load at once: what only others need, and what waits until it is asked for. */
