@@ -301,8 +301,8 @@ async function versionOf(engine: string): Promise<string | undefined> {
 /** What pages may load at once at most, gzipped: of an entry, and of programs of one operation and of all layers. */
 const MAX_GZIPPED = {
   "dinograd.browser.js": 453e3,
-  "dinograd.core.js": 194e3,
-  "dinograd.core-node.js": 228e3,
+  "dinograd.core.js": 195e3,
+  "dinograd.core-node.js": 229e3,
   "one.mjs": 374e3,
   "one-light.mjs": 136e3,
   "layers.mjs": 415e3,
