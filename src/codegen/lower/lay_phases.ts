@@ -1,9 +1,8 @@
 /**
  * Gives the phases of a kernel (uop/algebra/row_phases.ts) their threads: the ranges of a STAGE or STORE become what a thread
  * does one after the other, threads, and copies; those of short sums become copies too. In: a kernel AST with STAGEs of scope
- * phase. Out: the same, with its place in their order and the number of its memory in each STAGE, which holds a TUPLE now: the
- * value, where it lies, and, where threads have nothing to do, the condition under which it is written. And how many threads a
- * group has.
+ * phase. Out: the same, with the number of its memory in each STAGE, which holds a TUPLE now: the value, where it lies, and,
+ * where threads have nothing to do, the condition under which it is written. And how many threads a group has.
  *
  * @module
  */
@@ -53,11 +52,10 @@ function shareOut({ ranges, inner, work, parts, isLoop }: Phase, threads: number
 /** The AST with all of its phases laid out, and the threads of a group. */
 export function layPhases(ast: UOp, limits: GroupLimits): { readonly ast: UOp; readonly threads: number } {
   const { threads, phases } = phasesOf(ast, limits), next = freeIds(toposort(ast));
-  const map = new Map<UOp, UOp>();
-  const shares = new Map<UOp, { readonly phase: Phase; readonly number: number; readonly own: Shares }>();
-  for (const [number, phase] of phases.entries()) {
+  const map = new Map<UOp, UOp>(), shares = new Map<UOp, { readonly phase: Phase; readonly own: Shares }>();
+  for (const phase of phases) {
     const own = shareOut(phase, threads, next);
-    shares.set(phase.root, { phase, number, own });
+    shares.set(phase.root, { phase, own });
     for (const [r, value] of own.values) map.set(r, value);
     for (const r of phase.unrolled) {
       map.set(r, uop(Ops.RANGE, r.dtype, r.src, new RangeArg(argOf(r, Ops.RANGE).id, AxisKind.UNROLL)));
@@ -68,7 +66,7 @@ export function layPhases(ast: UOp, limits: GroupLimits): { readonly ast: UOp; r
     if (u.op === Ops.INDEX && isPhase(u.src[0])) return [index(src[0], placeOf(src[1], u.src[0].dtype), src[2])];
     const share = shares.get(u);
     if (share === undefined) return undefined;
-    const { phase: { ranges, home }, number, own: { own, values, isBusy } } = share;
+    const { phase: { ranges, home }, own: { own, values, isBusy } } = share;
     if (u.op === Ops.STORE) {
       const [base, at, gate] = src[0].src;
       return isBusy === undefined ? undefined : [u.withSrc([index(base, at, andGate(gate, isBusy)), src[1]])];
@@ -79,7 +77,7 @@ export function layPhases(ast: UOp, limits: GroupLimits): { readonly ast: UOp; r
       stride *= sizeOf(r);
     }
     const parts = [src[0], placeOf(at ?? constant(0, dtypes.int32), u.dtype), ...isBusy === undefined ? [] : [isBusy]];
-    return [uop(Ops.STAGE, u.dtype, [uop(Ops.TUPLE, dtypes.void, parts), ...own], new StageArg(number, "phase", home))];
+    return [uop(Ops.STAGE, u.dtype, [uop(Ops.TUPLE, dtypes.void, parts), ...own], new StageArg(home, "phase"))];
   });
   return { ast: simplifyKernel(made), threads };
 }

@@ -81,14 +81,12 @@ export class StageMemory {
   }
 
   /**
-   * Fills the STAGEs of all phases, one after the other in the order for which their memory was planned, not that in which they
-   * stand in a sum that algebra has sorted anew: threads wait for the one before. Where a phase takes the memory of
+   * Fills the STAGEs of all phases, one after the other: threads wait for the one before. Where a phase takes the memory of
    * one that it reads, they also wait between what all of them read and what any of them writes.
    */
   private fillPhases(): void {
-    const sizes = new Map<number, number>(), homes = new Map<number, UOp>();
-    const homeOf = (u: UOp): number => argOf(u, Ops.STAGE).width;
-    const phases = this.copies.nodes.filter(isPhase).sort((a, b) => argOf(a, Ops.STAGE).id - argOf(b, Ops.STAGE).id);
+    const phases = this.copies.nodes.filter(isPhase), sizes = new Map<number, number>(), homes = new Map<number, UOp>();
+    const homeOf = (u: UOp): number => argOf(u, Ops.STAGE).id;
     for (const u of phases) sizes.set(homeOf(u), Math.max(sizes.get(homeOf(u)) ?? 0, vmax(u.src[0].src[1]) + 1));
     let before: UOp | undefined;
     for (const u of phases) {

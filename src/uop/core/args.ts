@@ -328,8 +328,7 @@ export class LocalArg implements ArgRecord {
  * it lies in rows of so many elements, each followed by 16 bytes that are not used, or (`isSwizzled`) as matrix units read
  * it that find their operands in shared memory (SharedTile in renderer/tensor_core_table.ts); else one element after the other.
  * The scheduler leaves the scope of a row undecided: code generation computes its elements where they are read, or gives each
- * thread memory for it. What a phase hands to the next one (scope phase) the threads of a group share: there `id` is its
- * place in the order in which phases are filled, and `width` the number of its memory, which several of them have in turn.
+ * thread memory for it. What a phase hands to the next one (scope phase) the threads of a group share.
  */
 export class StageArg implements ArgRecord {
   readonly hash: number;
@@ -347,7 +346,6 @@ export class StageArg implements ArgRecord {
       o.width === this.width && o.isSwizzled === this.isSwizzled;
   }
   toString(): string {
-    if (this.scope === "phase") return `${this.id} phase in memory ${this.width}`;
     return `${this.id} ${this.scope}${this.width ? ` ${this.isSwizzled ? "swizzled " : ""}rows of ${this.width}` : ""}${
       this.depth > 1 ? `, ${this.depth} buffers` : ""
     }`;

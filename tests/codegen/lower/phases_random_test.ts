@@ -1,7 +1,7 @@
 /**
  * Random kernels of several phases on simulated grids with much and little shared memory, against the same phases computed
  * in JavaScript: each of them reads some of those before it, forward, backward or turned, so that memory is taken over while
- * others still read, and sums stand in another order than phases were planned in.
+ * others still read.
  */
 import { assert, assertEquals } from "@std/assert";
 import { dtypes } from "../../../src/dtype/dtype.ts";
