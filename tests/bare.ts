@@ -12,6 +12,12 @@ const ROOT = new URL("../", import.meta.url);
 const MISSING = /^(clang|llvm|lld|chrom|google-chrome|firefox|python|ptxas|nvcc|bun)/;
 const COMPILERS = /^(.*-)?(gcc|g\+\+|cc|c\+\+|c89|c99|cpp|tcc)(-[\w.]+)?$/;
 
+/** What hides the drivers of Vulkan, and so adapters of WEBGPU, from a process. */
+export const NO_VULKAN: Readonly<Record<string, string>> = {
+  VK_DRIVER_FILES: "/dev/null",
+  VK_ICD_FILENAMES: "/dev/null",
+};
+
 /** A folder of links to the programs of this machine, but for some. */
 async function programs(folder: string, isThere: (name: string) => boolean): Promise<string> {
   await Deno.mkdir(folder);
@@ -85,8 +91,7 @@ async function run(
       CACHEDIR: "",
       DENO_DIR: `${folder}/deno`,
       TMPDIR: folder,
-      VK_DRIVER_FILES: "/dev/null",
-      VK_ICD_FILENAMES: "/dev/null",
+      ...NO_VULKAN,
       CHROMIUM: "no-browser",
       ...proxy,
       CC: kind === "gcc" ? "gcc" : "",

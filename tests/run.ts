@@ -11,7 +11,8 @@
  */
 import { findCompiler } from "../backends/clang/toolchain.ts";
 import { context, Device } from "../mod.ts";
-import { isMeasuredAgain, joinRuns, splitTimed, TIMED, timedFiles, toldAgain } from "./timed.ts";
+import { NO_VULKAN } from "./bare.ts";
+import { isMeasuredAgain, joinRuns, splitTimed, testFiles, TIMED, timedFiles, toldAgain } from "./timed.ts";
 
 const ROOT = new URL("../", import.meta.url);
 
@@ -205,24 +206,8 @@ const MODELS = ["llm", "onnx", "tfjs", "export", "story", "dist", "collectives",
 /** The parts of golden cases that are jobs of their own where there are many processors and DEV names no device. */
 const PARTS = ["reference", "JS", "WASM", "CLANG", "WEBGPU"];
 
-/** The test files below a folder, the largest first. */
-async function filesIn(folder: string): Promise<string[]> {
-  const found: { readonly path: string; readonly size: number }[] = [],
-    below = async (at: string): Promise<void> => {
-      for await (const { name, isDirectory } of Deno.readDir(new URL(`${at}/`, ROOT))) {
-        if (isDirectory) await below(`${at}/${name}`);
-        else if (/_test\.ts$/.test(name)) found.push({ path: `${at}/${name}`, size: 0 });
-      }
-    };
-  await below(folder);
-  const sized = await Promise.all(found.map(async ({ path }) => {
-    return { path, size: (await Deno.stat(new URL(path, ROOT))).size };
-  }));
-  return sized.sort((a, b) => b.size - a.size).map((f) => f.path);
-}
-
 /** All test files but those that assert wall times: in four jobs, or, for many processors, each as one. */
-async function jobsOfAll(flags: readonly string[]): Promise<Job[]> {
+function jobsOfAll(flags: readonly string[]): Job[] {
   // WEBGPU with 8 storage buffers and bindings of 128 MiB, what every adapter has; with what this one has, some cases
   const golden = { about: "golden cases", args: [...flags, GOLDEN], env: { WEBGPU_LIMITS: "default" } };
   if (CORES < MANY) {
@@ -234,7 +219,6 @@ async function jobsOfAll(flags: readonly string[]): Promise<Job[]> {
       golden,
     ];
   }
-  const timed = timedFiles(ROOT);
   const cases = PARTS.map((part): Job => {
     const only = `^golden ${part}:`;
     return {
@@ -244,12 +228,15 @@ async function jobsOfAll(flags: readonly string[]): Promise<Job[]> {
       only: new RegExp(only),
     };
   });
-  const files = (await filesIn("tests")).filter((f) => f !== GOLDEN && !timed.includes(f));
+  const timed = timedFiles(ROOT),
+    sized = testFiles(ROOT).filter((f) => f !== GOLDEN && !timed.includes(f)).map((path) => {
+      return { path, size: Deno.statSync(new URL(path, ROOT)).size };
+    });
+  const isWhole = flags.some((f) => f.startsWith("--filter")) || Boolean(Deno.env.get("DEV"));
   return [
-    ...flags.some((f) => f.startsWith("--filter")) ? [golden] : cases,
-    ...files.map((f) => {
-      return { about: f, args: [...flags, f] };
-    }),
+    ...isWhole ? [golden] : cases,
+    // the largest first, since they take longest
+    ...sized.sort((a, b) => b.size - a.size).map(({ path }): Job => ({ about: path, args: [...flags, path] })),
   ];
 }
 
@@ -279,7 +266,7 @@ async function main(args: readonly string[]): Promise<number> {
   const untimed = [...flags, `--ignore=${TIMED}`];
   if (files.length > 0) { if (others.length > 0) jobs.push({ about: "tests", args: [...untimed, ...others] }); }
   else {
-    jobs.push(...await jobsOfAll(flags));
+    jobs.push(...jobsOfAll(flags));
     // what codegen makes for cards is right, also where there is none: a card's limits, and WebGPU's on one
     for (const [grid, every] of [["cuda", "1"], ["webgpu", "4"]]) {
       jobs.push({
@@ -301,7 +288,7 @@ async function main(args: readonly string[]): Promise<number> {
       const only = /CLANG|programs on all devices/,
         args = [...flags, `--filter=${only}`, ...BY_EACH_COMPILER];
       // no adapter is needed, and one in software takes its threads into the end of the process
-      const env = { CC: other, GOLDEN_MOST: "2", VK_DRIVER_FILES: "/dev/null", VK_ICD_FILENAMES: "/dev/null" };
+      const env = { CC: other, GOLDEN_MOST: "2", ...NO_VULKAN };
       jobs.push({ about: "once more by gcc", args, env, only });
     }
   }

@@ -13,15 +13,19 @@ export const TIMED = "**/*_timed_test.ts";
 /** How often a case may be measured until it fails. */
 export const MOST_MEASURED = 3;
 
-/** The timed files of a folder and of those in it, as paths that begin with its own. */
-export function timedFiles(root: URL, folder = "tests"): string[] {
+/** The test files of a folder and of those in it, as paths that begin with its own. */
+export function testFiles(root: URL, folder = "tests"): string[] {
   const paths: string[] = [];
   for (const { name, isDirectory } of Deno.readDirSync(new URL(`${folder}/`, root))) {
     const path = `${folder}/${name}`;
-    if (isDirectory) paths.push(...timedFiles(root, path));
-    else if (name.endsWith("_timed_test.ts")) paths.push(path);
+    if (isDirectory) paths.push(...testFiles(root, path));
+    else if (name.endsWith("_test.ts")) paths.push(path);
   }
   return paths.sort();
+}
+/** Those among them that assert wall times. */
+export function timedFiles(root: URL, folder = "tests"): string[] {
+  return testFiles(root, folder).filter((path) => path.endsWith("_timed_test.ts"));
 }
 
 /** Whether a file of the project is what an argument of `deno test` (a file, folder or glob of it) names. */
