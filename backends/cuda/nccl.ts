@@ -182,15 +182,14 @@ export class NcclCommunicator implements Communicator {
 
   /** Ends it with the program: after a success when what is queued is done, since others may wait for it. */
   finish(isSuccess: boolean): void {
-    const { context, timeoutMs } = this.options;
+    const { context } = this.options;
     try {
       if (isSuccess && this.failure === undefined && context.alive) {
-        const last = this.newEvent();
+        const last = this.newEvent(),
+          operation = { sequence: this.sequence, text: "the end of the program", line: undefined };
         context.enter();
         context.record(last, this.stream);
-        pollUntil(() => context.isReached(last), (waitedMs) => {
-          if (waitedMs > timeoutMs) throw new DeviceError("end", { device: context.name, reason: "it is late" });
-        });
+        new NcclWork(this, operation, last).wait();
       }
     } catch { /* a card or a rank that has failed */ }
     this.abort("the program has ended");

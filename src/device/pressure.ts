@@ -2,8 +2,8 @@
  * Letting others have a turn, and the garbage collector see device memory. Timers, frames, signals and finalizers run in
  * no synchronous loop and in no await of resolved promises, only between macrotasks: so whatever is awaited here, a read
  * first of all, ends with one where 10 ms would have gone by since the last at the next, or 64 MB or 256 blocks were
- * allocated (it costs 6 µs; looking at the clock 0.1). V8 counts only the small handles of device memory: it is collected first where that has grown
- * by a quarter since the last collection. A collection costs 7 ms and more.
+ * allocated (it costs 6 µs; looking at the clock 0.1). V8 counts only the small handles of device memory: it is collected
+ * first where that has grown by a quarter since the last collection. A collection costs 7 ms and more.
  *
  * V8 also lets the garbage of graphs pile up to several times the size of what is alive: a process that builds graphs in
  * a loop would grow for minutes. So graphs count, results of replays a little, and the heap is collected where it has grown

@@ -39,14 +39,16 @@ export function declaredText(type: TypeProto): string {
     : typeName(type.element);
 }
 
+/** Whether sizes are those that a model says, where it says any: names stand for all. */
+function fits(said: readonly (number | string)[] | undefined, sizes: readonly number[]): boolean {
+  return said === undefined ||
+    sizes.length === said.length && said.every((n, i) => typeof n === "string" || n === sizes[i]);
+}
+
 /** The sizes of a tensor, where the model says others; those that are variables are left alone. */
 export function otherSizes(type: TypeProto | undefined, item: Item): readonly number[] | undefined {
-  if (type?.kind !== "tensor" || type.shape === undefined || !(item instanceof Value)) return undefined;
-  const { shape } = item;
-  if (areSymbolic(item.sizes)) return undefined;
-  const fits = shape.length === type.shape.length &&
-    type.shape.every((n, i) => typeof n === "string" || n === shape[i]);
-  return fits ? undefined : shape;
+  if (type?.kind !== "tensor" || !(item instanceof Value) || areSymbolic(item.sizes)) return undefined;
+  return fits(type.shape, item.shape) ? undefined : item.shape;
 }
 
 /** Refuses weights that are also inputs, of another type. @throws {FormatError} by `bad` */
@@ -59,9 +61,7 @@ export function checkInitializers(model: ModelProto, bad: Fault): void {
     if (element !== 0 && element !== t.type) {
       throw bad(`initializer "${name}" is ${typeName(t.type)}, and the input of its name ${typeName(element)}`);
     }
-    const fits = shape === undefined ||
-      shape.length === t.dims.length && shape.every((n, i) => typeof n === "string" || n === t.dims[i]);
-    if (!fits) {
+    if (shape !== undefined && !fits(shape, t.dims)) {
       throw bad(`initializer "${name}" has the shape ${dims}, and the input of its name [${shape.join(", ")}]`);
     }
   }

@@ -127,7 +127,7 @@ function* runNodes(m: Machine, nodes: readonly Node[], scope: Scope, around: Sur
     node.outputs.forEach((name, i) => {
       const item = results[i];
       if (name === "" || item === undefined) return;
-      const type = around.types?.get(name), other = type && otherThan(type, item);
+      const type = around.types?.get(name), other = otherThan(type, item);
       if (other !== undefined) {
         throw nodeError(node, `it gives ${other}, and the model says that "${name}" is ${declaredText(type!)}`);
       }

@@ -14,6 +14,14 @@ import type { ScanTensor } from "../index/scan.ts";
 import type { NormTensor } from "../math/norms.ts";
 import type { ProductTensor } from "../math/products.ts";
 
+/** Which shifts of two sequences count. */
+type ShiftMode = "full" | "same" | "valid";
+/** Options of {@linkcode SampledTensor.convolve} and {@linkcode SampledTensor.correlate}. */
+export interface ShiftOptions {
+  /** All shifts, as many as the longer one has elements, or those at which the shorter one lies within it. */
+  readonly mode?: "full" | "same" | "valid";
+}
+
 /** Options of {@linkcode SampledTensor.interp}. */
 export interface InterpOptions {
   /** What stands below the first point. Default: its value. */
@@ -32,6 +40,17 @@ export abstract class SampledTensor extends TensorBase {
     throw new ShapeError(action, { shapes: [x.shape], reason: "it must be 1-D" });
   }
 
+  /** The mode of products with `v` at shifts. @throws {ShapeError} unless both are 1-D and have elements */
+  private shiftsOf(action: string, v: this, options: ShiftOptions, usual: ShiftMode): ShiftMode {
+    const { mode = usual } = checkOptions(action, options, ["mode"]);
+    checkChoice(action, "mode", mode, ["full", "same", "valid"]);
+    for (const x of [this, checkTensor(action, "v", v)]) {
+      this.sequence(action, x);
+      if (x.shape[0] === 0) throw new ShapeError(action, { shapes: [x.shape], reason: "it has no elements" });
+    }
+    return mode;
+  }
+
   /**
    * The convolution of two sequences, `[n]` and `[m]`: "full" `[n + m - 1]`, "same" the middle of that, as long as the
    * longer one, "valid" where they overlap whole.
@@ -43,13 +62,8 @@ export abstract class SampledTensor extends TensorBase {
    *
    * @throws {ShapeError} unless both are 1-D and have elements
    */
-  convolve(v: this, options: { readonly mode?: "full" | "same" | "valid" } = {}): this {
-    const action = "convolve", { mode = "full" } = checkOptions(action, options, ["mode"]);
-    checkChoice(action, "mode", mode, ["full", "same", "valid"]);
-    for (const x of [this, checkTensor(action, "v", v)]) {
-      this.sequence(action, x);
-      if (x.shape[0] === 0) throw new ShapeError(action, { shapes: [x.shape], reason: "it has no elements" });
-    }
+  convolve(v: this, options: ShiftOptions = {}): this {
+    const mode = this.shiftsOf("convolve", v, options, "full");
     const [long, short] = this.shape[0] < v.shape[0] ? [v, this] : [this, v], n = long.shape[0], m = short.shape[0];
     const around = mode === "full" ? [m - 1, m - 1] : mode === "valid" ? [0, 0] : [m >> 1, (m - 1) >> 1];
     const d = promote(this.dtype, v.dtype), windows = long.cast(d).pad([around as [number, number]]);
@@ -120,13 +134,8 @@ export abstract class SampledTensor extends TensorBase {
    *
    * @throws {ShapeError} unless both are 1-D and have elements
    */
-  correlate(v: this, options: { readonly mode?: "full" | "same" | "valid" } = {}): this {
-    const action = "correlate", { mode = "valid" } = checkOptions(action, options, ["mode"]);
-    checkChoice(action, "mode", mode, ["full", "same", "valid"]);
-    for (const x of [this, checkTensor(action, "v", v)]) {
-      this.sequence(action, x);
-      if (x.shape[0] === 0) throw new ShapeError(action, { shapes: [x.shape], reason: "it has no elements" });
-    }
+  correlate(v: this, options: ShiftOptions = {}): this {
+    const mode = this.shiftsOf("correlate", v, options, "valid");
     const whole = this.convolve(v.conj().flip(0)), n = this.shape[0], m = v.shape[0];
     if (mode === "full") return whole;
     const long = Math.max(n, m), short = Math.min(n, m), odd = n < m ? short - (short >> 1) - 1 : short >> 1;
