@@ -93,7 +93,7 @@ export type { KernelParts } from "./kernel_parts.ts";
 export type { KernelText } from "./kernel_text.ts";
 export type { DecompositionTensor, QrOptions, SvdOptions } from "./math/decompositions.ts";
 export type { FourierNorm, FourierOptions, FourierTensor } from "./math/fourier.ts";
-export type { InterpOptions, SampledTensor } from "./analysis/sampled.ts";
+export type { InterpOptions, SampledTensor, ShiftOptions } from "./analysis/sampled.ts";
 export type { IstftOptions, SpectrogramOptions, SpectrogramTensor, StftOptions } from "./analysis/spectrogram.ts";
 export type { FourierAxesOptions, FrequencyOptions, WindowOptions } from "./spectral.ts";
 export type { BincountOptions, SearchOptions, SearchsortedOptions, StatisticsTensor } from "./index/statistics.ts";

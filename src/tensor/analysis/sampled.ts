@@ -14,13 +14,12 @@ import type { ScanTensor } from "../index/scan.ts";
 import type { NormTensor } from "../math/norms.ts";
 import type { ProductTensor } from "../math/products.ts";
 
-/** Which shifts of two sequences count. */
-type ShiftMode = "full" | "same" | "valid";
 /** Options of {@linkcode SampledTensor.convolve} and {@linkcode SampledTensor.correlate}. */
 export interface ShiftOptions {
   /** All shifts, as many as the longer one has elements, or those at which the shorter one lies within it. */
   readonly mode?: "full" | "same" | "valid";
 }
+type ShiftMode = NonNullable<ShiftOptions["mode"]>;
 
 /** Options of {@linkcode SampledTensor.interp}. */
 export interface InterpOptions {
