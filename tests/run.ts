@@ -87,6 +87,11 @@ interface Job {
   readonly only?: RegExp;
 }
 
+/** Writes all bytes at once: nothing of another job comes between them. */
+function writeWhole(...parts: readonly Uint8Array[]): void {
+  for (const bytes of parts) for (let at = 0; at < bytes.length;) at += Deno.stdout.writeSync(bytes.subarray(at));
+}
+
 /** Runs a job; its output is shown as it comes, or whole at its end, so that those of two do not mix. */
 async function runTests({ args, env = {}, about, only }: Job, live: boolean): Promise<TestRun> {
   const dir = await Deno.makeTempDir({ prefix: "dinograd-test-" }), report = `${dir}/report.xml`;
@@ -100,8 +105,7 @@ async function runTests({ args, env = {}, about, only }: Job, live: boolean): Pr
       stderr: live ? "inherit" : "piped",
     }).spawn();
     const { code } = live ? await child.status : await child.output().then(async (output) => {
-      await Deno.stdout.write(new TextEncoder().encode(`\n${about}:\n`));
-      await new Blob([output.stdout, output.stderr]).stream().pipeTo(Deno.stdout.writable, { preventClose: true });
+      writeWhole(new TextEncoder().encode(`\n${about}:\n`), output.stdout, output.stderr);
       return output;
     });
     try {

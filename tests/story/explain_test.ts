@@ -445,7 +445,7 @@ for (const when of ["before a kernel runs", "before what it wrote is read"]) {
 }
 
 Deno.test({
-  name: "explain: a device that nobody can read at once is said to be one",
+  name: "explain WEBGPU: a device that nobody can read at once is said to be one",
   ignore: !await opensHere("WEBGPU"),
   fn: async () => {
     await Device.open("WEBGPU");

@@ -136,7 +136,8 @@ Deno.test({
         () => Tensor.arange(1 << 25, { device: "CLANG" }).mul(3).realize(),
         { counters: true },
       );
-      assert(counts!.pageFaults! > 8, `${counts!.pageFaults} page faults of 128 MB`);
+      // of pages as large as this system has: 4 kB to 1 GB
+      assert(counts!.pageFaults! > 0, `${counts!.pageFaults} page faults of 128 MB`);
       assert(counts!.contextSwitches! >= 0 && counts!.cpuMs! > 0);
     }
     if (missing !== undefined) {

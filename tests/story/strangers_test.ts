@@ -69,8 +69,8 @@ const PROGRAMS: Readonly<Record<string, Want>> = {
     script: [
       /^\/\/ scatter devices\(2\), 192 bytes: what each device has of it was recorded$/m,
       /^\/\/ allReduce devices\(2\)/m,
-      /^\/\/ kernel \d+ of \d+, r_3_6_4 on \w+: /m,
-      /^\/\/ kernel \d+ of \d+, r_3_6_4 on \w+:1: /m,
+      /^\/\/ kernel \d+ of \d+, r_\w+ on \w+: /m,
+      /^\/\/ kernel \d+ of \d+, r_\w+ on \w+:1: /m,
     ],
     levels: ["tensor"],
   },

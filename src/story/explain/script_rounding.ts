@@ -1,8 +1,10 @@
 /**
  * How far rounding alone moves what a script computes. A step of an optimizer may divide a gradient that is nothing but
  * rounding by itself: no order of additions gives the same then, and none is wrong. In: the text of a script up to its
- * comparison. Out: for the arrays that it does not determine, how far they move. It is found by running the text twice, in
- * float32 and in float64.
+ * comparison. Out: for the arrays that it does not determine, how far they move. It is found by running the text in float32,
+ * in float64, and some times in float32 with each result rounded up or down at random (Monte Carlo arithmetic: Parker, "Monte
+ * Carlo arithmetic: how to gamble with your floating point and win", 2000): what an order of additions happens to get right
+ * is moved there as well.
  *
  * @module
  */
@@ -24,6 +26,28 @@ function inFloat64(text: string): string | undefined {
     "F64.from(new F32($1))",
   )
     .replaceAll("Float32Array", "F64").replaceAll("F32", "Float32Array").replaceAll("F64", "Float64Array");
+}
+
+/** Runs in which each rounding goes up or down at random. */
+const DRAWS = 4;
+
+/** A draw of roundings: a number of which float32 has none goes to either neighbor, as often to the one as to the other. */
+const roundedAtRandom = (seed: number): string =>
+  `let drawn = ${seed};
+const asFloat = new Float32Array(1), asInt = new Int32Array(asFloat.buffer);
+const atRandom = (x) => {
+  const f = asFloat[0] = x, near = asFloat[0];
+  drawn = (Math.imul(drawn, 1664525) + 1013904223) | 0;
+  if (near === f || !(f - f === 0) || near - near !== 0 || drawn < 0) return near;
+  if (near === 0) return 0;
+  asInt[0] += (f > near) === (near > 0) ? 1 : -1;
+  return asFloat[0];
+};
+`;
+
+/** The same text, in which results in float32 are rounded at random. */
+function atRandom(text: string, seed: number): string {
+  return roundedAtRandom(seed) + text.replaceAll("Math.fround(", "atRandom(");
 }
 
 /** Runs a text; gives its arrays of these names. @throws {Error} where code may not be made of text */
@@ -60,8 +84,16 @@ export function roundingOf(text: string, data: Uint8Array, names: readonly strin
   const wide = inFloat64(text);
   if (wide === undefined) return new Map();
   try {
-    const [a, b] = [run(text, data, names), run(wide, data, names)];
-    return new Map(names.map((name, i) => [name, movedBy(a[i], b[i])]));
+    const exact = run(wide, data, names), ways = [text];
+    for (let seed = 1; seed <= DRAWS; seed++) ways.push(atRandom(text, seed));
+    const moved = ways.map((way) => run(way, data, names).map((a, i) => movedBy(a, exact[i])));
+    const farthest = (i: number, of: keyof Moved): number => Math.max(...moved.map((m) => m[i][of]));
+    return new Map(
+      names.map((name, i) => [
+        name,
+        { mean: farthest(i, "mean"), most: farthest(i, "most"), far: farthest(i, "far") },
+      ]),
+    );
   } catch {
     return new Map(); // a page may forbid it
   }

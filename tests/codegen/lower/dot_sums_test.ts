@@ -145,20 +145,23 @@ function madeOf(byte: Made, depth: number, random: Random): Made {
 }
 
 for (const device of (await devicesHere()).filter(hasDots)) {
-  Deno.test(`dot sums ${device}: what is computed of bytes at random is summed as those integers`, async () => {
-    const random = new Random(17), n = 16, k = 32;
-    let found = 0;
-    for (let i = 0; i < 40; i++) {
-      const a = bytesOf("int8", k, random), b = bytesOf("uint8", n * k, random);
-      const x = put(a, [1, k], "int8", device), w = put(b, [n, k], "uint8", device, LIES[i % 2 === 0 ? 0 : 2]);
-      const [q, value] = madeOf([w.cast("int32"), (v) => v, 255], random.int(1, 4), random);
-      const y = x.cast("int32").reshape([1, k]).mul(q).sum(-1);
-      found += Math.min(1, dotsIn(y, device));
-      const want = Int32Array.from({ length: n }, (_, r) => a.reduce((s, v, l) => s + v * value(b[r * k + l]), 0));
-      assertEquals(await y.data(), want, `case ${i}`);
-    }
-    assert(found > 10, `${found} of 40 are products of bytes`);
-  });
+  Deno.test(
+    `dot sums ${device}: what is computed of bytes at random is summed as those integers`,
+    optimized(async () => {
+      const random = new Random(17), n = 16, k = 32;
+      let found = 0;
+      for (let i = 0; i < 40; i++) {
+        const a = bytesOf("int8", k, random), b = bytesOf("uint8", n * k, random);
+        const x = put(a, [1, k], "int8", device), w = put(b, [n, k], "uint8", device, LIES[i % 2 === 0 ? 0 : 2]);
+        const [q, value] = madeOf([w.cast("int32"), (v) => v, 255], random.int(1, 4), random);
+        const y = x.cast("int32").reshape([1, k]).mul(q).sum(-1);
+        found += Math.min(1, dotsIn(y, device));
+        const want = Int32Array.from({ length: n }, (_, r) => a.reduce((s, v, l) => s + v * value(b[r * k + l]), 0));
+        assertEquals(await y.data(), want, `case ${i}`);
+      }
+      assert(found > 10, `${found} of 40 are products of bytes`);
+    }),
+  );
 
   Deno.test(
     `dot sums ${device}: signs that are flipped take no sum of the other operand`,
