@@ -418,7 +418,7 @@ class ClangDevice implements Device {
 
 /** Capabilities of C code made by this compiler for this processor. */
 export function capsOf(
-  { macros, version }: Pick<Toolchain, "macros" | "version">,
+  { macros }: Pick<Toolchain, "macros">,
   threads: number,
   l1: number,
   l2: number,
@@ -434,8 +434,7 @@ export function capsOf(
     l2: Math.max(0, l2),
     hasMulAcc: macros.has("__FMA__") || macros.has("__ARM_FEATURE_FMA"),
     hasDots: wide || macros.has("__AVX2__"),
-    // gcc makes no masked loads of a loop over lanes
-    hasMaskedLoads: macros.has("__AVX2__") && /clang/i.test(version),
+    hasMaskedLoads: macros.has(wide ? "__AVX512VL__" : "__AVX2__"),
     ...(last > 0 ? { streamedBytes: last } : {}),
   };
 }

@@ -116,7 +116,15 @@ export function compilerIdentity(path: string): string {
 /** The build of Deno; elsewhere (in a browser) this module loads, too, and its device says that it cannot open. */
 const build: { readonly arch?: string; readonly os?: string } = globalThis.Deno?.build ?? {};
 const NATIVE = build.arch === "aarch64" ? "-mcpu=native" : "-march=native";
-const MACROS = ["__AVX512F__", "__AVX2__", "__FMA__", "__FLT16_MANT_DIG__", "__ARM_FEATURE_FMA", "__ARM_NEON"];
+const MACROS = [
+  "__AVX512F__",
+  "__AVX512VL__",
+  "__AVX2__",
+  "__FMA__",
+  "__FLT16_MANT_DIG__",
+  "__ARM_FEATURE_FMA",
+  "__ARM_NEON",
+];
 const LINK: readonly string[] = build.os === "darwin"
   ? ["-shared", "-undefined", "dynamic_lookup"]
   : ["-shared", "-nostdlib"];

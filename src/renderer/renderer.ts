@@ -104,7 +104,7 @@ export interface Capabilities {
   readonly hasDots?: boolean;
   /** True where -x >> n is miscompiled, and written as ~((x - 1) >> n), which is the same; false where absent. */
   readonly avoidsShiftedNegations?: boolean;
-  /** True where a vector of 32 bits a lane can be loaded under a mask as fast as without; false where absent. */
+  /** True where vectors of 32 bits a lane are loaded under a word of a bit each, as fast as without; false where absent. */
   readonly hasMaskedLoads?: boolean;
   /**
    * Bytes touched by a kernel from which the last cache keeps none of its results until they are read: they go past the

@@ -5,9 +5,10 @@ import { AxisKind, type RangeArg } from "../../src/uop/core/args.ts";
 import { opCarrier, reduce } from "../../src/uop/core/carrier.ts";
 import { dtypes } from "../../src/dtype/dtype.ts";
 import { Ops } from "../../src/uop/core/ops.ts";
-import { index, load, param, range, sink, store, type UOp } from "../../src/uop/core/uop.ts";
+import { constant, index, load, param, range, sink, store, type UOp } from "../../src/uop/core/uop.ts";
 import { optimized } from "../fixtures/optimized.ts";
-import { CAPS, compile, integers, paramsOf, run } from "./harness.ts";
+import { CAPS, compile, integers, opts, paramsOf, run } from "./harness.ts";
+import { Random } from "../support/random.ts";
 
 const f32 = dtypes.float32;
 const at = (slot: number, size: number, i: UOp, gate?: UOp): UOp => load(index(param(slot, f32, size), i, gate));
@@ -63,14 +64,47 @@ Deno.test(
   }),
 );
 
-Deno.test(
-  "masked: a padded input is packed by lanes, and its sums have no gates",
-  optimized(() => {
-    const ast = convolution(64, 56), p = compile(ast, undefined, CAPS.large), data = integers(paramsOf(ast), 5);
-    assertMatch(p.opts ?? "", /STAGE:1/);
-    const inner = p.uops.findLastIndex((u) => u.op === Ops.RANGE);
-    assert(p.uops.slice(inner).every((u) => u.op !== Ops.WHERE && u.op !== Ops.IF));
-    assert(p.uops.some((u) => u.op === Ops.RANGE && (u.arg as RangeArg).kind === AxisKind.VECTOR));
-    assertEquals(run(ast, data, undefined, CAPS.large)[0], run(ast, data, [])[0]);
-  }),
-);
+const masks = (p: LinearProgram): number => p.uops.filter((u) => u.op === Ops.LOAD && u.src.length > 2).length;
+
+for (const hasMaskedLoads of [true, false]) {
+  Deno.test(
+    `masked: a padded input is packed by ${hasMaskedLoads ? "vectors" : "lanes"}, and its sums have no gates`,
+    optimized(() => {
+      const ast = convolution(64, 56), caps = { ...CAPS.large, hasMaskedLoads }, p = compile(ast, undefined, caps);
+      assertMatch(p.opts ?? "", /STAGE:1/);
+      const inner = p.uops.findLastIndex((u) => u.op === Ops.RANGE);
+      assert(p.uops.slice(inner).every((u) => u.op !== Ops.WHERE && u.op !== Ops.IF && u.src.length < 4));
+      const loops = p.uops.filter((u) => u.op === Ops.RANGE && (u.arg as RangeArg).kind === AxisKind.VECTOR).length;
+      assertEquals([loops > 0, masks(p) > 0], [!hasMaskedLoads, hasMaskedLoads]);
+      const data = integers(paramsOf(ast), 5);
+      assertEquals(run(ast, data, undefined, caps)[0], run(ast, data, [])[0]);
+    }),
+  );
+}
+
+Deno.test("masked: lanes are read where each of some conditions holds, of either direction, and nowhere else", () => {
+  const random = new Random(29);
+  let masked = 0;
+  for (let i = 0; i < 100; i++) {
+    const n = random.int(17, 70), lanes = random.pick([4, 8, 16]), k = range(random.int(1, 4), 1, AxisKind.REDUCE);
+    const x = range(n, 0, AxisKind.LOOP),
+      from = x.add(k).add(random.int(-9, 9)),
+      back = from.mul(-1).add(random.int(0, n));
+    // bounds of the input first: what lies outside must not be read
+    const conditions = [from.lt(0).ne(1), from.lt(n)];
+    for (let c = random.below(3); c > 0; c--) {
+      const side = random.pick([from, back]), bound = random.int(-5, n);
+      const less = random.below(2) === 0 ? side.lt(bound) : constant(bound, side.dtype).lt(side);
+      conditions.push(random.below(2) === 0 ? less : less.ne(1));
+    }
+    if (random.below(2) === 0) conditions.push(k.lt(random.int(0, 3)));
+    const value = at(1, n, from, conditions.reduce((a, b) => a.and(b)));
+    const ast = sink([store(index(param(0, f32, n), x), reduce(opCarrier(Ops.ADD, f32), [value], [k]))]);
+    const data = integers(paramsOf(ast), i),
+      o = opts(`PADTO:0:${lanes} VECTOR:0:${lanes}`),
+      p = compile(ast, o, CAPS.large);
+    masked += Math.min(1, masks(p));
+    assertEquals(run(ast, data, undefined, CAPS.large, [], p)[0], run(ast, data, [])[0], `case ${i}`);
+  }
+  assert(masked > 60, `${masked} of 100 load under a mask`);
+});

@@ -38,6 +38,9 @@ import { StageMemory } from "./stage_memory.ts";
 /** What is made for copies, and where each stands in the order to compute them in. */
 type Ranked = [rank: number, made: UOp][];
 
+/** Lanes of vectors that are loaded under a mask, where they are of 32 bits. */
+const MASKED_LANES: readonly number[] = [4, 8, 16];
+
 class Expander {
   private readonly copies: Copies;
   private readonly addresses: Addresses;
@@ -62,7 +65,12 @@ class Expander {
   private accumulators = 0;
   private locals = 0;
 
-  constructor(private readonly sink: UOp, private readonly warp: number, private readonly late?: PatternMatcher) {
+  constructor(
+    private readonly sink: UOp,
+    private readonly warp: number,
+    private readonly late?: PatternMatcher,
+    private readonly maskedBytes = 0,
+  ) {
     this.copies = new Copies(sink);
     this.addresses = new Addresses(this.copies, (u) => this.get(u), (u) => this.finish(u));
     this.stages = new StageMemory(this.copies, {
@@ -300,6 +308,16 @@ class Expander {
       if (less.src.some((s) => slopeOf(s, lane, n, depends) === undefined)) return undefined;
       full = and(full, and(copies.with(p, 0, () => this.get(c)), copies.with(p, n - 1, () => this.get(c))));
     }
+    if (
+      MASKED_LANES.includes(n) && u.dtype.itemsize === 4 && n * 4 <= this.maskedBytes &&
+      (u.src.length === 1 || u.src[1].isConst(0))
+    ) {
+      const bits = this.laneBits(gate, p, depends);
+      if (bits !== undefined) {
+        const place = index(this.stages.of(base), this.addresses.value(idx, p, 0));
+        return uop(Ops.LOAD, u.dtype.vec(n), [place, broadcast(constant(0, u.dtype), n), bits]);
+      }
+    }
     full = and(uniform, full);
     // two copies that read the same are one: under one condition alone, which the linearizer moves it out of otherwise
     const each = copies.with(p, n + 1, () => this.get(u)), known = this.conditional.get(each);
@@ -328,6 +346,35 @@ class Expander {
     // with the gate, for what two conditions share, and what does not depend on a loop, stands outside of them
     if (vmax(full) === 1) set(uop(Ops.LOAD, type, [index(memory, this.addresses.value(idx, p, 0), full)]), full);
     return keep(uop(Ops.LOAD, type, [acc, set(lanes, some)]));
+  }
+
+  /**
+   * The lanes for which a gate holds, as the bits of a uint32: of conditions with a step of one a lane, each holds for all
+   * lanes below some number or for the others. undefined where one has another step.
+   */
+  private laneBits(gate: UOp, p: number, depends: (u: UOp) => boolean): UOp | undefined {
+    const { copies } = this, n = copies.sizes[p], lane = copies.sets.ranges[p], word = dtypes.uint32;
+    const alu = (op: Ops, d: DType, ...src: UOp[]): UOp => buildAlu(op, d, src);
+    let bits: UOp = constant(2 ** n - 1, word), uniform: UOp = constant(1, dtypes.bool);
+    for (const c of splitAnd(gate)) {
+      if (!depends(c)) {
+        uniform = alu(Ops.AND, dtypes.bool, uniform, this.get(c));
+        continue;
+      }
+      const isNegated = c.op === Ops.CMPNE && c.src[1].isConst(1), [a, b] = (isNegated ? c.src[0] : c).src;
+      const step = slopeOf(a, lane, n, depends)! - slopeOf(b, lane, n, depends)!;
+      if (Math.abs(step) !== 1) return undefined;
+      // a + step * lane < b: for lanes below b - a, or from a - b + 1 on
+      const at0 = (x: UOp): UOp => copies.with(p, 0, () => this.get(x)), d = at0(a).dtype;
+      const minus = (x: UOp, y: UOp): UOp => alu(Ops.ADD, d, x, alu(Ops.MUL, d, y, constant(-1, d)));
+      const far = step === 1 ? minus(at0(b), at0(a)) : alu(Ops.ADD, d, minus(at0(a), at0(b)), constant(1, d));
+      const most = alu(Ops.WHERE, d, alu(Ops.CMPLT, dtypes.bool, far, constant(n, d)), far, constant(n, d));
+      const count = alu(Ops.MAX, d, most, constant(0, d)).cast(word);
+      const below = alu(Ops.ADD, word, alu(Ops.SHL, word, constant(1, word), count), constant(2 ** 32 - 1, word));
+      const isBelow = (step === 1) !== isNegated, all = constant(2 ** n - 1, word);
+      bits = alu(Ops.AND, word, bits, isBelow ? below : alu(Ops.XOR, word, below, all));
+    }
+    return alu(Ops.WHERE, word, uniform, bits, constant(0, word));
   }
 
   /** A buffer for the lanes of one load at an edge. */
@@ -539,7 +586,13 @@ function tiles(dtype: DType): CarrierArg {
  * Expands UPCAST, UNROLL and VECTOR ranges and lowers REDUCE and STAGE.
  * @param warp neighbors that can exchange values among the threads of a reduction
  * @param late rules that settle and run later anyway: what is made is built as they would leave it
+ * @param maskedBytes of the largest vector that is loaded under a mask
  */
-export function expand(sink: UOp, warp = 1, late?: PatternMatcher): UOp {
-  return new Expander(sink, warp, late).run();
+export function expand(
+  sink: UOp,
+  warp = 1,
+  late?: PatternMatcher,
+  maskedBytes = 0,
+): UOp {
+  return new Expander(sink, warp, late, maskedBytes).run();
 }

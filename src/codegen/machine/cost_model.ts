@@ -35,6 +35,8 @@ const PACK_GAIN = 0.25;
 
 /** Cycles to load a vector whose gate differs by lane: a branch, and now and then a load under a mask or a lane at a time. */
 const EDGE_COST = 4;
+/** Under a word of bits: it is put into a mask's register first. */
+const MASK_COST = 1;
 
 /** Cycles a lane to put a vector together of elements whose places are known while compiling. */
 const FOLDED_COST = 1;
@@ -362,10 +364,16 @@ export class CostModel {
       return a.isStore || a.gated.includes(true) ? lanes : lanes / 2;
     }
     // a gate that differs by lane: a store a lane
-    if (a.gated[lane]) return contiguous && !a.isStore ? EDGE_COST : 3 * lanes;
+    if (a.gated[lane]) return contiguous && !a.isStore ? this.edgeCost(a, r, lanes) : 3 * lanes;
     if (contiguous) return a.isStore ? 1.5 : this.readCost(a, r, lanes);
     if (!a.isStore && SHUFFLED_STEPS.includes(a.strides[lane])) return 2 * Math.abs(a.strides[lane]) - 1;
     return (a.isStore ? 3 : 1.25) * lanes;
+  }
+
+  private edgeCost(a: Access, r: Region, lanes: number): number {
+    const { hasMaskedLoads, vectorBytes } = this.caps, { itemsize } = a.dtype;
+    const isMasked = hasMaskedLoads === true && itemsize === 4 && itemsize * lanes <= vectorBytes;
+    return isMasked ? this.readCost(a, r, lanes) + MASK_COST : EDGE_COST;
   }
 
   /** Where an operand can be packed: it must be read in a reduction, from memory. */

@@ -16,7 +16,7 @@ import { Ops } from "../../uop/core/ops.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import { baseOf } from "../../uop/rewrite/walk.ts";
 import { type Capabilities, COMMON_DTYPES, type LinearProgram, SCALAR_CAPS } from "../renderer.ts";
-import { PRELUDE, READ_AHEAD, STREAM } from "./c_prelude.ts";
+import { LOAD_MASKED, PRELUDE, READ_AHEAD, STREAM } from "./c_prelude.ts";
 import {
   type CAddress,
   type CLanguage,
@@ -393,13 +393,16 @@ function words(w: CWriter, u: UOp, place: string): string {
   return `(PREFETCH(${place}), *(const ${name} *)${place})`;
 }
 
-function load(w: CWriter, u: UOp, { base, name, at }: CAddress): string {
+function load(w: CWriter, u: UOp, { base, name, at, mask }: CAddress): string {
   const d = u.dtype, n = d.count;
   if (d.itemsize > n * base.dtype.itemsize) return words(w, u, `&${name}[${at}]`);
   if (n === 1) return d.isBool ? `(${name}[${at}] != 0)` : `${name}[${at}]`;
   const from = (d.isBool ? dtypes.int8 : base.dtype.scalar).vec(n), t = vectorType(w, from);
   let text: string;
-  if (isPowerOfTwo(n) && inOrder(w.program).has(u)) {
+  if (mask !== undefined) {
+    w.declare("LOAD_MASKED", LOAD_MASKED);
+    text = `((${t})LOAD_MASKED${n}(&${name}[${at}], ${mask}))`;
+  } else if (isPowerOfTwo(n) && inOrder(w.program).has(u)) {
     w.declare("AHEAD", READ_AHEAD);
     text = `AHEAD(${t}, &${name}[${at}])`;
   } else if (isPowerOfTwo(n)) text = `(*(const ${t}_u *)&${name}[${at}])`;

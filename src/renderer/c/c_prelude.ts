@@ -47,3 +47,23 @@ export const READ_AHEAD: string = `#if __has_builtin(__builtin_prefetch)
 #define PREFETCH(p) ((void)0)
 #endif
 #define AHEAD(T, p) (PREFETCH(p), *(const T##_u *)(p))`;
+
+/**
+ * Loads vectors of 32 bits a lane of which a word has a bit where one is read; others are 0, and nothing is touched there. A
+ * pointer goes to both compilers as `void *`, since they declare other types.
+ */
+export const LOAD_MASKED: string = `#if defined(__AVX512F__) && defined(__AVX512VL__)
+typedef float masked16 __attribute__((vector_size(64)));
+typedef float masked8 __attribute__((vector_size(32)));
+typedef float masked4 __attribute__((vector_size(16)));
+#define LOAD_MASKED16(p, m) __builtin_ia32_loadups512_mask((const void *)(p), (masked16){}, (unsigned short)(m))
+#define LOAD_MASKED8(p, m) __builtin_ia32_loadups256_mask((const void *)(p), (masked8){}, (unsigned char)(m))
+#define LOAD_MASKED4(p, m) __builtin_ia32_loadups128_mask((const void *)(p), (masked4){}, (unsigned char)(m))
+#elif defined(__AVX2__)
+typedef int masked8 __attribute__((vector_size(32)));
+typedef int masked4 __attribute__((vector_size(16)));
+#define LOAD_MASKED8(p, m) __builtin_ia32_maskloadps256((const void *)(p), \\
+  ((((int)(m)) - (masked8){}) & (masked8){1, 2, 4, 8, 16, 32, 64, 128}) != 0)
+#define LOAD_MASKED4(p, m) __builtin_ia32_maskloadps((const void *)(p), \\
+  ((((int)(m)) - (masked4){}) & (masked4){1, 2, 4, 8}) != 0)
+#endif`;

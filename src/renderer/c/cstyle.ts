@@ -31,6 +31,8 @@ export interface CAddress {
   readonly name: string;
   /** The text of the flat index. */
   readonly at: string;
+  /** That of the bits of lanes that a LOAD reads; of all where absent. */
+  readonly mask?: string;
 }
 
 /** One language of the family, as data. */
@@ -312,7 +314,8 @@ export class CWriter extends LinearVisitor<string> {
   /** Reads memory. */
   protected load(u: UOp, place: Place): string | undefined {
     const { gate, ...address } = this.address(place), { base } = place;
-    let text = this.language.load(this, u, address);
+    const mask = u.src.length > 2 ? { mask: this.value(u.src[2]) } : undefined;
+    let text = this.language.load(this, u, { ...address, ...mask });
     if (gate !== undefined) {
       const alt = u.src.length > 1
         ? this.language.convert(this, u.src[1], this.value(u.src[1]), u)

@@ -112,8 +112,11 @@ function indexTest(u: UOp): true | string {
 }
 
 function loadTest(u: UOp): true | string {
-  const [at, alt] = u.src;
+  const [at, alt, mask] = u.src;
   if (at?.op !== Ops.INDEX) return "LOAD reads an INDEX";
+  if (mask !== undefined && (mask.dtype !== dtypes.uint32 || u.dtype.count === 1)) {
+    return "the mask of a LOAD is a uint32 with a bit for each lane, without which it is 0";
+  }
   if (alt !== undefined && alt.dtype !== u.dtype) return "the alternative has the dtype of the LOAD";
   return check(u.dtype.scalar === at.dtype.scalar || isWord(u), "LOAD gives what is stored, or words of bytes");
 }
