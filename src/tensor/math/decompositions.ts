@@ -268,8 +268,9 @@ export abstract class DecompositionTensor extends TensorBase {
   }
 
   /**
-   * The lower triangular `L` (upper, transposed, with `upper`) with `L Lᵀ` = this, symmetric and positive definite; NaN
-   * where it is not. Only the symmetric part of this counts. Of complex numbers it is L with `L Lᴴ`, for a Hermitian this.
+   * The lower triangular `L` with `L Lᵀ` = this, symmetric and positive definite; NaN where it is not. With `upper` it is
+   * `U` with `Uᵀ U`. Only that triangle of this is looked at, as in PyTorch and LAPACK; the gradient is symmetric. Of complex
+   * numbers it is L with `L Lᴴ`, for a Hermitian this.
    *
    * @throws {ShapeError} unless the last two axes are square
    */
@@ -277,12 +278,12 @@ export abstract class DecompositionTensor extends TensorBase {
     const { upper = false } = checkOptions("cholesky", options, ["upper"]);
     checkBoolean("cholesky", "upper", upper);
     const given = this.matrices("decompose", true), n = given.shape[given.ndim - 1];
+    const symmetric = (upper ? given.adjoint() : given).mirrored();
     if (given.dtype.isComplex) {
       // the factor of the real matrix with [[re, -im], [im, re]] for each number is of that form too
-      const L = given.blocks().cholesky().unblocked().cast(floatOf(this.dtype)) as this;
-      return upper ? L.transpose(-1, -2).conjugated() : L;
+      const L = symmetric.blocks().cholesky().unblocked().cast(floatOf(this.dtype)) as this;
+      return upper ? L.adjoint() : L;
     }
-    const symmetric = given.add(given.transpose(-1, -2)).mul(0.5).kept() as this;
     let a = symmetric;
     for (let i = 0; i < n; i++) {
       const k = step(i, n), at = this.wrap(k), rows = a.along(-2), columns = a.along(-1);
@@ -294,6 +295,14 @@ export abstract class DecompositionTensor extends TensorBase {
     const found = withGradient(a.tril().uop, [symmetric.uop], this.formulas.matrices.cholesky);
     const lower = (n === 0 ? a : this.wrap(found)).cast(floatOf(this.dtype)) as this;
     return upper ? lower.transpose(-1, -2) : lower;
+  }
+
+  /** The Hermitian matrix of the lower triangle of this; it changes as the Hermitian part of this does. */
+  private mirrored(): this {
+    const lower = this.tril(-1), middle = this.tril().triu(), part = this.add(this.adjoint()).mul(0.5) as this;
+    const own = this.dtype.isComplex ? middle.real().cast(this.dtype) : middle;
+    const whole = lower.add(lower.adjoint()).add(own) as this;
+    return this.dtype.isComplex ? whole.changing(part) : this.wrap(withGradient(whole.kept().uop, [part.uop], PASSED));
   }
 
   /** Complex matrices `[..., m, n]` as real ones `[..., 2m, 2n]`, of [[re, -im], [im, re]] for each number. */
@@ -378,8 +387,8 @@ export abstract class DecompositionTensor extends TensorBase {
     return this.wrap(withGradient(x.uop, [this.uop, b.uop], this.formulas.matrices.solution));
   }
 
-  /** {@linkcode inv} of matrices. */
-  private inverted(): this {
+  /** {@linkcode inv} of matrices, whatever their values. */
+  protected inverted(): this {
     const shape = this.shape, n = shape[shape.length - 1];
     const one = this.identity(n, shape.slice(0, -2), this.dtype);
     const x = this.cat([one], -1).eliminated(n, true)[0].at("...", [n, 2 * n]);

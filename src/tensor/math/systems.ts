@@ -406,7 +406,7 @@ export abstract class SystemTensor extends TensorBase {
     return largest.mul(share).maximum(least);
   }
 
-  /** How many singular values are not 0; int32. @throws {ShapeError} below two axes */
+  /** How many singular values are not 0; int32. None of a matrix with NaN is. @throws {ShapeError} below two axes */
   matrixRank(options: RankOptions = {}): this {
     const action = "matrixRank", { hermitian = false } = checkOptions(action, options, RANK);
     checkBoolean(action, "hermitian", hermitian);
@@ -463,10 +463,15 @@ export abstract class SystemTensor extends TensorBase {
     return [vector ? x.squeeze(-1) : x, left, a.matrixRank({ rtol: rcond }), s];
   }
 
-  /** The condition number by a norm `p` (2): that of this times that of the inverse. @throws {ShapeError} */
+  /** The condition number by a norm `p` (2): that of this times that of the inverse; infinite where there is none. @throws {ShapeError} */
   cond(p: NormOrder = 2): this {
     const a = this.asMatrices("cond", p !== 2 && p !== -2);
-    if (p !== 2 && p !== -2) return a.matrixNorm({ ord: p }).mul(a.inv().matrixNorm({ ord: p }));
+    if (p !== 2 && p !== -2) {
+      const inverse = prod(a.shape) === 0 ? a : a.inverted(),
+        whole = (t: this): this => t.isfinite().all([-2, -1]) as this;
+      const isSingular = whole(a).bitwiseAnd(whole(inverse).logicalNot());
+      return isSingular.where(Infinity, a.matrixNorm({ ord: p }).mul(inverse.matrixNorm({ ord: p }))) as this;
+    }
     const s = a.svdvals(), [high, low] = [s.max(-1), s.min(-1)];
     return p === 2 ? high.div(low) : low.div(high);
   }

@@ -132,6 +132,27 @@ Deno.test("decompositions: systems that need exchanges of rows, and singular one
   assertEquals(await new Tensor([[4, 2], [2, 5]], on).cholesky({ upper: true }).tolist(), [[2, 1], [0, 2]]);
 });
 
+Deno.test("decompositions: of the matrix of cholesky one triangle is looked at, and its gradient is symmetric", async () => {
+  // torch.linalg.cholesky, PyTorch 2.13, of a matrix that is not symmetric
+  const wide = { dtype: "float64", ...on } as const;
+  const a = new Tensor([[4, 1], [2, 5]], wide), im = new Tensor([[0, 1], [-1, 0]], wide);
+  assertEquals(await a.cholesky().tolist(), [[2, 0], [1, 2]]);
+  await near(a.cholesky({ upper: true }), new Tensor([[2, 0.5], [0, 2.179449471770337]], wide), 1e-12);
+  const [g] = a.cholesky().mul(new Tensor([[1, 2], [3, 4]], wide)).sum().gradient([a]);
+  await near(g, new Tensor([[0.125, 0.25], [0.25, 1]], wide), 1e-12);
+  const c = Tensor.complex(a, im), low = c.cholesky(), high = c.cholesky({ upper: true });
+  await near(low.real(), new Tensor([[2, 0], [1, Math.sqrt(3.75)]], wide), 1e-12);
+  await near(low.imag(), new Tensor([[0, 0], [-0.5, 0]], wide), 1e-12);
+  await near(high.real(), new Tensor([[2, 0.5], [0, Math.sqrt(4.5)]], wide), 1e-12);
+  await near(high.imag(), new Tensor([[0, 0.5], [0, 0]], wide), 1e-12);
+});
+
+Deno.test("decompositions: condition numbers of singular matrices are infinite by every norm with an inverse", async () => {
+  const few = new Tensor([[[1, 2], [2, 4]], [[1, 2], [2, 5]], [[0, 0], [0, 0]], [[1, NaN], [2, 5]]], on).float();
+  assertEquals(await few.cond(1).tolist(), [Infinity, 49, Infinity, NaN]);
+  assertEquals(await few.at(0).cond("fro").item(), Infinity);
+});
+
 Deno.test("decompositions: the gradient of a determinant is its cofactors", async () => {
   const a = matrix(3, 3, "float64");
   const [g] = a.det().gradient([a]);
@@ -182,7 +203,9 @@ Deno.test("decompositions: gradients by formula, and theirs, are what difference
     ["wide R", matrix(2, 4, "float64"), (x) => x.qr()[1]],
   ];
   for (const [name, at, f] of cases) {
-    const a = at.detach().contiguous().realize(), along = weights(a), step = 1e-6;
+    const a = at.detach().contiguous().realize(), step = 1e-6;
+    // of symmetric matrices one triangle is looked at, and the gradient is that of both
+    const along = name.endsWith("cholesky") ? weights(a).add(weights(a).T) : weights(a);
     const slope = (x: Tensor) => total(f(x)).gradient([x])[0];
     const moved = (by: number) => a.add(along.mul(by)).detach().contiguous().realize();
     const values = async (t: Tensor) => [...await t.data()].map(Number);
