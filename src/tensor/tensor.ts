@@ -21,7 +21,7 @@ import {
   describe,
   describeList,
 } from "../helpers/options.ts";
-import { broadcastTo, reshape } from "../uop/core/build_movement.ts";
+import { reshape } from "../uop/core/build_movement.ts";
 import { Ops } from "../uop/core/ops.ts";
 import { deviceOf } from "../uop/core/shape.ts";
 import { constant, UOp, uop } from "../uop/core/uop.ts";
@@ -56,11 +56,11 @@ import {
   drawNormal,
   drawUniform,
   ofParts,
-  randomBitsNode,
   type RngState,
   rngState,
   setRngState,
   setSeed,
+  streamNode,
 } from "./nodes/random.ts";
 import { castNode, inferDType, scalarConst } from "./nodes/scalars.ts";
 import { ArrangeTensor } from "./ops/arrange.ts";
@@ -454,28 +454,9 @@ export class Tensor extends TensorBase {
    * @param counter a number, or a uint32 tensor of one word, or two, low first
    */
   static randomBits(key: Tensor | readonly [number, number], counter: Tensor | number | bigint, num: number): Tensor {
-    const action = "draw random bits";
-    checkInteger(action, "num", num, 0);
-    if (num === 0) return new Tensor(fullNode([0], 0, dtypes.uint32));
-    const word = (t: Tensor, i: number): UOp =>
-      broadcastTo(castNode(t.flatten().at([i, i + 1]).uop, dtypes.uint32), [num]);
-    const value = (x: bigint): UOp => scalarConst(BigInt.asUintN(32, x), dtypes.uint32);
-    const words = Array.isArray(key) && key.length === 2 && Array.from(key).every((x) => Number.isSafeInteger(x));
-    if (!(key instanceof Tensor ? key.numel() === 2 && key.dtype.isInt : words)) {
-      throw new ArgumentError(action, { reason: `the key must have two words, not ${describeList(key)}` });
-    }
-    const k: [UOp, UOp] = key instanceof Tensor
-      ? [word(key, 0), word(key, 1)]
-      : [value(BigInt((key as readonly number[])[0])), value(BigInt((key as readonly number[])[1]))];
-    let c: [UOp, UOp];
-    if (counter instanceof Tensor) {
-      c = [counter.numel() > 1 ? word(counter, 1) : constant(0, dtypes.uint32), word(counter, 0)];
-    } else {
-      if (typeof counter !== "bigint") checkInteger(action, "the counter", counter, 0);
-      c = [value(BigInt(counter) >> 32n), value(BigInt(counter))];
-    }
-    const [a, b] = randomBitsNode(k, c, num, true);
-    return new Tensor(a.xor(b));
+    const flat = (x: Tensor): UOp => castNode(x.flatten().uop, dtypes.uint32);
+    const words = key instanceof Tensor && key.numel() === 2 && key.dtype.isInt ? flat(key) : key;
+    return new Tensor(streamNode(words, counter instanceof Tensor ? flat(counter) : counter, num));
   }
 
   /** Uniform in [0, 1), of this shape and dtype. */

@@ -188,7 +188,10 @@ for (
       "ShapeError: Cannot convTranspose1d shapes [1, 1, 2] and [1, 1, 2, 2]: the weight has 1 axes behind the channels",
       () => row(2).convTranspose1d(square(2)),
     ],
-    ["ArgumentError: Cannot maxUnpool3d: kernelSize must be", () => row(2).maxUnpool3d(row(2), [1])],
+    [
+      "ArgumentError: Cannot maxUnpool3d with kernelSize [1]: it takes 3 integers",
+      () => row(2).maxUnpool3d(row(2), [1]),
+    ],
     ["ArgumentError: Cannot lpPool1d: normType must be", () => row(2).lpPool1d(0, 1)],
   ] as const
 ) {

@@ -80,12 +80,12 @@ export interface InterpolateOptions {
 const POOL_OPTIONS = ["stride", "dilation", "padding", "ceilMode"] as const;
 
 /** As many integers, of at least `least`, as there are axes. @throws {ArgumentError} */
-export function perAxis(action: string, name: string, value: PerAxis, rank: number, least: number): number[] {
+export function perAxis(action: string, name: string, value: unknown, rank: number, least: number): number[] {
   const list: unknown = typeof value === "number" ? new Array<number>(rank).fill(value) : value;
   const fits = (n: unknown) => Number.isSafeInteger(n) && n as number >= least;
   if (!Array.isArray(list) || list.length !== rank || !Array.from(list).every(fits)) {
     throw new ArgumentError(`${action} with ${name} ${describeList(list)}`, {
-      reason: `it takes ${rank} integers${least === -Infinity ? "" : ` of at least ${least}`}`,
+      reason: `it takes ${rank} integer${rank > 1 ? "s" : ""}${least === -Infinity ? "" : ` of at least ${least}`}`,
     });
   }
   return [...list];

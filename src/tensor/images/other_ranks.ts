@@ -7,10 +7,10 @@
 import { dtypes } from "../../dtype/dtype.ts";
 import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
-import { checkBoolean, checkCount, checkNumber, checkOptions, describeList } from "../../helpers/options.ts";
+import { checkBoolean, checkNumber, checkOptions } from "../../helpers/options.ts";
 import { checkTensor, TensorBase } from "../handle/base.ts";
 import { drawUniform } from "../nodes/random.ts";
-import type { ConvOptions, ConvTransposeOptions, PerAxis, PoolOptions } from "./conv.ts";
+import { type ConvOptions, type ConvTransposeOptions, type PerAxis, perAxis, type PoolOptions } from "./conv.ts";
 import type { PoolTensor } from "./pools.ts";
 
 /** Options of {@linkcode RankTensor.fractionalMaxPool2d}: the size of the result, or its share of that of this. */
@@ -28,15 +28,6 @@ export type AveragePoolOptions = PoolOptions & {
   readonly countIncludePad?: boolean;
   readonly divisorOverride?: number;
 };
-
-/** As many numbers as there are axes. @throws {ArgumentError} */
-export function perAxisOf(action: string, name: string, given: unknown, rank: number): number[] {
-  if (typeof given === "number") return new Array<number>(rank).fill(given);
-  if (!Array.isArray(given) || given.length !== rank) {
-    throw new ArgumentError(action, { reason: `${name} must be a number or ${rank}, not ${describeList(given)}` });
-  }
-  return given.map((x: unknown) => checkNumber(action, name, x));
-}
 
 /** Throws unless the windows of a weight have `rank` axes. @throws {ShapeError} */
 function checkRank(action: string, x: TensorBase, weight: TensorBase, rank: number, channels: string): void {
@@ -57,36 +48,36 @@ export abstract class RankTensor extends TensorBase {
   /** The values alone. */
   maxPool1d(kernelSize: PerAxis, options?: PoolOptions & { readonly returnIndices?: false }): this;
   maxPool1d(kernelSize: PerAxis, options?: PoolOptions & { readonly returnIndices?: boolean }): this | [this, this] {
-    return this.maxPool2d(perAxisOf("maxPool1d", "kernelSize", kernelSize, 1), options as PoolOptions);
+    return this.maxPool2d(perAxis("maxPool1d", "kernelSize", kernelSize, 1, 1), options as PoolOptions);
   }
   /** `maxPool2d` of three axes. @throws {ShapeError} where no window fits */
   maxPool3d(kernelSize: PerAxis, options: PoolOptions & { readonly returnIndices: true }): [this, this];
   /** The values alone. */
   maxPool3d(kernelSize: PerAxis, options?: PoolOptions & { readonly returnIndices?: false }): this;
   maxPool3d(kernelSize: PerAxis, options?: PoolOptions & { readonly returnIndices?: boolean }): this | [this, this] {
-    return this.maxPool2d(perAxisOf("maxPool3d", "kernelSize", kernelSize, 3), options as PoolOptions);
+    return this.maxPool2d(perAxis("maxPool3d", "kernelSize", kernelSize, 3, 1), options as PoolOptions);
   }
   /** `avgPool2d` of one axis. @throws {ShapeError} where no window fits */
   avgPool1d(kernelSize: PerAxis, options?: AveragePoolOptions): this {
-    return this.avgPool2d(perAxisOf("avgPool1d", "kernelSize", kernelSize, 1), options);
+    return this.avgPool2d(perAxis("avgPool1d", "kernelSize", kernelSize, 1, 1), options);
   }
   /** `avgPool2d` of three axes. @throws {ShapeError} where no window fits */
   avgPool3d(kernelSize: PerAxis, options?: AveragePoolOptions): this {
-    return this.avgPool2d(perAxisOf("avgPool3d", "kernelSize", kernelSize, 3), options);
+    return this.avgPool2d(perAxis("avgPool3d", "kernelSize", kernelSize, 3, 1), options);
   }
   /** `adaptiveMaxPool2d` of one axis. @throws {ShapeError} */
   adaptiveMaxPool1d(outputSize: PerAxis, options: { readonly returnIndices: true }): [this, this];
   /** The values alone. */
   adaptiveMaxPool1d(outputSize: PerAxis, options?: { readonly returnIndices?: false }): this;
   adaptiveMaxPool1d(outputSize: PerAxis, options?: { readonly returnIndices?: boolean }): this | [this, this] {
-    return this.adaptiveMaxPool2d(perAxisOf("adaptiveMaxPool1d", "outputSize", outputSize, 1), options as object);
+    return this.adaptiveMaxPool2d(perAxis("adaptiveMaxPool1d", "outputSize", outputSize, 1, 0), options as object);
   }
   /** `adaptiveMaxPool2d` of three axes. @throws {ShapeError} */
   adaptiveMaxPool3d(outputSize: PerAxis, options: { readonly returnIndices: true }): [this, this];
   /** The values alone. */
   adaptiveMaxPool3d(outputSize: PerAxis, options?: { readonly returnIndices?: false }): this;
   adaptiveMaxPool3d(outputSize: PerAxis, options?: { readonly returnIndices?: boolean }): this | [this, this] {
-    return this.adaptiveMaxPool2d(perAxisOf("adaptiveMaxPool3d", "outputSize", outputSize, 3), options as object);
+    return this.adaptiveMaxPool2d(perAxis("adaptiveMaxPool3d", "outputSize", outputSize, 3, 0), options as object);
   }
   /** `conv2d` of sequences `[N, Cin, L]` by `[Cout, Cin / groups, K]`. @throws {ShapeError} for another rank */
   conv1d(weight: this, bias?: this, options?: ConvOptions): this {
@@ -153,13 +144,16 @@ export abstract class RankTensor extends TensorBase {
       throw new ArgumentError(action, { reason: "it takes either an outputSize or an outputRatio" });
     }
     const shape = this.shape, first = shape.length - rank, lead = shape.slice(0, first), from = shape.slice(first);
-    const kernel = perAxisOf(action, "kernelSize", kernelSize, rank).map((k) => checkCount(action, "kernelSize", k, 1));
+    const kernel = perAxis(action, "kernelSize", kernelSize, rank, 1);
     if (first < 1 || from.some((n, i) => n < kernel[i])) {
       throw new ShapeError(action, { shapes: [shape, kernel], reason: `a window must fit into the last ${rank} axes` });
     }
-    const to = outputSize !== undefined
-      ? perAxisOf(action, "outputSize", outputSize, rank)
-      : perAxisOf(action, "outputRatio", outputRatio, rank).map((share, i) => Math.floor(share * from[i]));
+    // a share of an axis is that of so many of its positions
+    const shares: unknown = typeof outputRatio === "number" ? from.map(() => outputRatio) : outputRatio;
+    const size = Array.isArray(shares)
+      ? shares.map((share: unknown, i) => Math.floor(checkNumber(action, "outputRatio", share) * from[i]))
+      : outputSize;
+    const to = perAxis(action, outputSize === undefined ? "outputRatio" : "outputSize", size, rank, 0);
     from.forEach((n, i) => {
       if (Number.isInteger(to[i]) && to[i] >= 1 && to[i] + kernel[i] - 1 <= n) return;
       throw new ShapeError(action, {

@@ -8,11 +8,10 @@ import { floatOf, promote } from "../../dtype/promotion.ts";
 import { envNumber } from "../../helpers/env.ts";
 import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
 import { rangeOf } from "../../helpers/math.ts";
-import { checkCount, checkNumber, checkOptions, describeList } from "../../helpers/options.ts";
-import { checkShape } from "../handle/axes.ts";
+import { checkCount, checkNumber, checkOptions } from "../../helpers/options.ts";
 import { TensorBase } from "../handle/base.ts";
 import { drawUniform } from "../nodes/random.ts";
-import type { ConvTensor, PerAxis } from "./conv.ts";
+import { type ConvTensor, type PerAxis, perAxis } from "./conv.ts";
 import type { CriterionTensor } from "../math/criteria.ts";
 
 /** The families that it is written in. */
@@ -32,18 +31,13 @@ export abstract class PoolTensor extends TensorBase {
 
   /** The sizes of the last axes: null keeps one. */
   private sizes(action: string, outputSize: unknown, rank?: number): number[] {
-    const list: unknown = typeof outputSize === "number" ? new Array<number>(rank ?? 2).fill(outputSize) : outputSize;
-    if (!Array.isArray(list) || list.length === 0 || (rank !== undefined && list.length !== rank)) {
-      throw new ArgumentError(action, {
-        reason: `outputSize must be a size or ${rank ?? "some"}, not ${describeList(outputSize)}`,
-      });
+    const count = rank ?? (Array.isArray(outputSize) && outputSize.length || 2), shape = this.shape;
+    if (count > shape.length) {
+      throw new ShapeError(action, { shapes: [shape], reason: `it has fewer axes than the size, ${count}` });
     }
-    const shape = this.shape;
-    if (list.length > shape.length) {
-      throw new ShapeError(action, { shapes: [shape], reason: `it has fewer axes than the size, ${list.length}` });
-    }
-    const sizes = Array.from(list, (n: unknown, i) => n === null ? shape[shape.length - list.length + i] : n);
-    return checkShape(action, sizes).map((n) => checkCount(action, "a size", n));
+    const own = (n: unknown, i: number): unknown => n === null ? shape[shape.length - count + i] : n;
+    const sizes = Array.isArray(outputSize) ? Array.from(outputSize, own) : outputSize;
+    return perAxis(action, "outputSize", sizes, count, 0).map((n) => checkCount(action, "a size", n));
   }
 
   /**

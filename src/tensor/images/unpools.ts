@@ -16,7 +16,6 @@ import { constantAxis } from "../handle/dims.ts";
 import { foldKeys } from "../nodes/segments.ts";
 import { gatherNode, indexNode } from "../nodes/select.ts";
 import { lastAxes, padPairs, type PerAxis, perAxis, type PoolOptions, poolWindow, windowRank } from "./conv.ts";
-import { perAxisOf } from "./other_ranks.ts";
 import type { PoolTensor } from "./pools.ts";
 
 /** Options of {@linkcode UnpoolTensor.lpPool2d}. */
@@ -50,11 +49,11 @@ export abstract class UnpoolTensor extends TensorBase {
   }
   /** {@linkcode lpPool2d} of one axis. @throws {ShapeError} {ArgumentError} */
   lpPool1d(normType: number, kernelSize: PerAxis, options: LpPoolOptions = {}): this {
-    return this.normOver("lpPool1d", normType, perAxisOf("lpPool1d", "kernelSize", kernelSize, 1), options);
+    return this.normOver("lpPool1d", normType, perAxis("lpPool1d", "kernelSize", kernelSize, 1, 1), options);
   }
   /** {@linkcode lpPool2d} of three axes. @throws {ShapeError} {ArgumentError} */
   lpPool3d(normType: number, kernelSize: PerAxis, options: LpPoolOptions = {}): this {
-    return this.normOver("lpPool3d", normType, perAxisOf("lpPool3d", "kernelSize", kernelSize, 3), options);
+    return this.normOver("lpPool3d", normType, perAxis("lpPool3d", "kernelSize", kernelSize, 3, 1), options);
   }
 
   /** The norm over windows. */
@@ -83,11 +82,11 @@ export abstract class UnpoolTensor extends TensorBase {
   }
   /** {@linkcode maxUnpool2d} of one axis. @throws {ShapeError} {DTypeError} */
   maxUnpool1d(indices: this, kernelSize: PerAxis, options: UnpoolOptions = {}): this {
-    return this.unpooled(indices, perAxisOf("maxUnpool1d", "kernelSize", kernelSize, 1), options);
+    return this.unpooled(indices, perAxis("maxUnpool1d", "kernelSize", kernelSize, 1, 1), options);
   }
   /** {@linkcode maxUnpool2d} of three axes. @throws {ShapeError} {DTypeError} */
   maxUnpool3d(indices: this, kernelSize: PerAxis, options: UnpoolOptions = {}): this {
-    return this.unpooled(indices, perAxisOf("maxUnpool3d", "kernelSize", kernelSize, 3), options);
+    return this.unpooled(indices, perAxis("maxUnpool3d", "kernelSize", kernelSize, 3, 1), options);
   }
 
   /** Values at their places among zeros, of as many axes as the kernel has. */

@@ -12,10 +12,11 @@ import { roundFloat } from "../../dtype/convert.ts";
 import { type DType, dtypes, smallFloatOf } from "../../dtype/dtype.ts";
 import { ArgumentError, DTypeError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
-import { describe } from "../../helpers/options.ts";
-import { reshape } from "../../uop/core/build_movement.ts";
+import { checkInteger, describe, describeList } from "../../helpers/options.ts";
+import { broadcastTo, reshape, shrink } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { constant, iota, type UOp, uop, variable } from "../../uop/core/uop.ts";
+import { shapeOf } from "../../uop/core/shape.ts";
+import { constant, iota, UOp, uop, variable } from "../../uop/core/uop.ts";
 import { fromParts } from "../../uop/graph/complex.ts";
 import type { HostArray } from "./host.ts";
 import { logNode, scale, shift } from "./numeric.ts";
@@ -147,6 +148,34 @@ export function randomBitsNode(
   const above = n > WORD ? place.floorDiv(WORD).cast(dtypes.uint32) : at.mul(zero);
   const high = (carries ? low.lt(counter[1]).where(one, zero).add(above) : above).add(counter[0]);
   return threefryNode(key, [high, low]);
+}
+
+/**
+ * `num` words of the stream of `key`, a node of two words or two numbers, high first, from `counter` on: a number, or a node
+ * of one word, or two, low first.
+ *
+ * @throws {ArgumentError} for other keys and counters
+ */
+export function streamNode(key: unknown, counter: UOp | number | bigint, num: number): UOp {
+  const action = "draw random bits", isNode = key instanceof UOp;
+  checkInteger(action, "num", num, 0);
+  if (!isNode && !(Array.isArray(key) && key.length === 2 && Array.from(key).every((x) => Number.isSafeInteger(x)))) {
+    throw new ArgumentError(action, { reason: `the key must have two words, not ${describeList(key)}` });
+  }
+  const word = (u: UOp, i: number): UOp => broadcastTo(shrink(u, [[i, i + 1]]), [num]);
+  const value = (x: bigint): UOp => constant(Number(BigInt.asUintN(32, x)), dtypes.uint32);
+  const ofKey = (i: number): UOp => isNode ? word(key, i) : value(BigInt((key as readonly number[])[i]));
+  let high: UOp, low: UOp;
+  if (counter instanceof UOp) {
+    low = word(counter, 0);
+    high = prod(shapeOf(counter)) > 1 ? word(counter, 1) : value(0n);
+  } else {
+    if (typeof counter !== "bigint") checkInteger(action, "the counter", counter, 0);
+    low = value(BigInt(counter));
+    high = value(BigInt(counter) >> 32n);
+  }
+  const [a, b] = randomBitsNode([ofKey(0), ofKey(1)], [high, low], num, true);
+  return num === 0 ? broadcastTo(value(0n), [0]) : a.xor(b);
 }
 
 /** The words of two outputs for the next `n` draws. */
