@@ -9,6 +9,7 @@ const TABLE: readonly (readonly [string, Make])[] = [
   ["momentum", (p) => new nn.optim.SGD(p, { lr: 0.1, momentum: 0.9, weightDecay: 0.01 })],
   ["nesterov", (p) => new nn.optim.SGD(p, { lr: 0.1, momentum: 0.9, nesterov: true })],
   ["adam", (p) => new nn.optim.Adam(p, { lr: 0.01 })],
+  ["adamwd", (p) => new nn.optim.Adam(p, { lr: 0.01, weightDecay: 0.1, betas: [0.8, 0.99] })],
   ["adamwd", (p) => new nn.optim.Adam(p, { lr: 0.01, weightDecay: 0.1, b1: 0.8, b2: 0.99 })],
   ["adamw", (p) => new nn.optim.AdamW(p, { lr: 0.01, weightDecay: 0.1 })],
   ["rmsprop", (p) => new nn.optim.RMSprop(p, { lr: 0.01 })],
@@ -105,6 +106,10 @@ for (
     ["Cannot make Adafactor: d", (w: Tensor) => new nn.optim.Adafactor([w], { d: 0.5 })],
     ["Cannot make Adafactor: eps are two", (w: Tensor) => new nn.optim.Adafactor([w], { eps: 1 as never })],
     ["Cannot make ASGD: t0", (w: Tensor) => new nn.optim.ASGD([w], { t0: -1 })],
+    [
+      "Cannot make AdamW: betas are two numbers, not",
+      (w: Tensor) => new nn.optim.AdamW([w], { betas: [0.9] as never }),
+    ],
     ['Cannot make Adagrad: unknown option "alpha"', (w: Tensor) => new nn.optim.Adagrad([w], { alpha: 1 } as never)],
   ] as const
 ) {

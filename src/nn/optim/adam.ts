@@ -4,7 +4,8 @@
  * @module
  */
 import type { Checked } from "../../device/device.ts";
-import { checkOptions } from "../../helpers/options.ts";
+import { ArgumentError } from "../../helpers/errors.ts";
+import { checkOptions, describe } from "../../helpers/options.ts";
 import type { Tensor } from "../../tensor/tensor.ts";
 import { Decayed } from "./decayed.ts";
 import { checkRange, type FusedOptions, OPTIMIZER_OPTIONS, type OptimizerOptions, type Slot } from "./optimizer.ts";
@@ -15,12 +16,14 @@ export interface AdamOptions extends OptimizerOptions, FusedOptions {
   readonly b1?: number;
   /** Decay of the mean of squared gradients; 0.999 unless given. */
   readonly b2?: number;
+  /** Both, as PyTorch has them: the default of `b1` and `b2`. */
+  readonly betas?: readonly [number, number];
   /** Added to the denominator; 1e-8 unless given. */
   readonly eps?: number;
 }
 
 /** Options with their defaults. */
-export type Complete = AdamOptions & Required<Omit<AdamOptions, "device" | "fused">>;
+export type Complete = AdamOptions & Required<Omit<AdamOptions, "device" | "fused" | "betas">>;
 
 /** What an update of a parameter is made of. */
 export interface Moments {
@@ -134,9 +137,13 @@ export function adamOptions(
   defaults: Partial<Complete>,
   others: readonly string[] = ["fused"],
 ): Complete {
-  checkOptions(`make ${what}`, o, [...OPTIMIZER_OPTIONS, "b1", "b2", "eps", ...others]);
+  checkOptions(`make ${what}`, o, [...OPTIMIZER_OPTIONS, "b1", "b2", "betas", "eps", ...others]);
   const all = { lr: 1e-3, b1: 0.9, b2: 0.999, eps: 1e-8, weightDecay: 0, ...defaults };
-  const { lr = all.lr, b1 = all.b1, b2 = all.b2, eps = all.eps, weightDecay = all.weightDecay } = o;
+  const { betas = [all.b1, all.b2] } = o;
+  if (betas?.length !== 2) {
+    throw new ArgumentError(`make ${what}`, { reason: `betas are two numbers, not ${describe(betas)}` });
+  }
+  const { lr = all.lr, b1 = betas[0], b2 = betas[1], eps = all.eps, weightDecay = all.weightDecay } = o;
   return { ...o, lr, b1, b2, eps, weightDecay };
 }
 
