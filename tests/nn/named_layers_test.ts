@@ -199,3 +199,25 @@ for (
     assert.throws(act, (e: Error) => String(e).startsWith(text) || assert.fail(String(e)));
   });
 }
+
+Deno.test("named layers: InstanceNorm with running statistics is PyTorch's", async () => {
+  const layer = new nn.InstanceNorm2d(2, { affine: true, trackRunningStats: true, momentum: 0.3 });
+  const x = Tensor.arange(24).mul(1.1).sin().reshape([2, 2, 2, 3]).realize();
+  const y = Tensor.train(() => layer.call(x));
+  await near(y.at(1, 1, 0), [1.1282747983932495, 1.2336227893829346, -0.05092426389455795]);
+  await near(layer.runningMean!, [-0.0010712146759033203, 0.003436810802668333]);
+  await near(layer.runningVar!, [0.871550440788269, 0.8723890781402588]);
+  Tensor.train(() => layer.call(x.mul(2).add(1)));
+  await near(layer.runningMean!, [0.2971077263355255, 0.3092793822288513]);
+  await near(layer.runningVar!, [1.296286940574646, 1.3002285957336426]);
+  await near(layer.call(x).at(0, 1, 0), [0.00198402744717896, 0.595370352268219, 0.2417280673980713]);
+  assert.equal(await layer.numBatchesTracked!.item(), 0); // PyTorch's layer does not count
+  assert.deepEqual(Object.keys(state.getStateDict(new nn.InstanceNorm(2))), ["weight", "bias"]);
+  assert.deepEqual(Object.keys(state.getStateDict(new nn.InstanceNorm1d(2, { trackRunningStats: true }))), [
+    "runningMean",
+    "runningVar",
+    "numBatchesTracked",
+  ]);
+  assert.throws(() => layer.call(Tensor.ones([1, 3, 2, 2])), /axis 1 must have 2 channels/);
+  assert.throws(() => new nn.InstanceNorm(2, { trackRunningStats: 1 as never }), /trackRunningStats/);
+});

@@ -8,7 +8,7 @@ import { dtypes } from "../../dtype/dtype.ts";
 import { promote } from "../../dtype/promotion.ts";
 import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
 import { prod, sameArray } from "../../helpers/math.ts";
-import { checkInteger, checkOptions } from "../../helpers/options.ts";
+import { checkBoolean, checkInteger, checkOptions } from "../../helpers/options.ts";
 import { checkTensor } from "../../tensor/handle/base.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import { named, sizesOf } from "./init.ts";
@@ -25,6 +25,27 @@ function statistic(initial: Tensor): Tensor {
   const t = initial.clone();
   t.requiresGrad = false;
   return t;
+}
+
+/** What a layer with running statistics keeps. */
+interface Running {
+  runningMean: Tensor | undefined;
+  runningVar: Tensor | undefined;
+  numBatchesTracked: Tensor | undefined;
+}
+/** What it begins with. */
+function statistics(track: boolean, size: number): Running {
+  return {
+    runningMean: track ? statistic(Tensor.zeros([size])) : undefined,
+    runningVar: track ? statistic(Tensor.ones([size])) : undefined,
+    numBatchesTracked: track ? statistic(Tensor.zeros([1], { dtype: dtypes.int32 })) : undefined,
+  };
+}
+/** Moves running statistics by a share of those of a batch. */
+function follow({ runningMean, runningVar }: Running, mean: Tensor, variance: Tensor, share: number): void {
+  for (const [old, now] of [[runningMean!, mean], [runningVar!, variance]]) {
+    old.assign(old.mul(1 - share).add(now.detach().mul(share)));
+  }
 }
 
 /** Options of {@linkcode BatchNorm}. */
@@ -50,11 +71,11 @@ export class BatchNorm {
   /** `[size]` zeros, or undefined. */
   bias: Tensor | undefined;
   /** `[size]`, no gradient. */
-  runningMean: Tensor | undefined;
+  declare runningMean: Tensor | undefined;
   /** `[size]`, no gradient. */
-  runningVar: Tensor | undefined;
+  declare runningVar: Tensor | undefined;
   /** Batches seen in training: int32 `[1]`. */
-  numBatchesTracked: Tensor | undefined;
+  declare numBatchesTracked: Tensor | undefined;
   readonly eps: number;
   readonly momentum: number;
 
@@ -67,9 +88,7 @@ export class BatchNorm {
     this.momentum = options.momentum ?? 0.1;
     this.weight = affine ? ones([size]) : undefined;
     this.bias = affine ? zeros([size]) : undefined;
-    this.runningMean = track ? statistic(Tensor.zeros([size])) : undefined;
-    this.runningVar = track ? statistic(Tensor.ones([size])) : undefined;
-    this.numBatchesTracked = track ? statistic(Tensor.zeros([1], { dtype: dtypes.int32 })) : undefined;
+    Object.assign(this, statistics(track, size));
   }
 
   /** Mean and biased variance by channel, shape `[size]` each: of the batch in training, else the running ones. */
@@ -100,14 +119,12 @@ export class BatchNorm {
   }
 
   private track(x: Tensor, mean: Tensor, variance: Tensor): void {
-    const m = this.momentum;
     const n = otherAxes(x.ndim).reduce<number | Tensor>((n, axis) => {
       const size = x.symbolicShape[axis];
       return typeof n === "number" && typeof size === "number" ? n * size : Tensor.ones([]).mul(n).mul(size);
     }, 1);
     const unbiased = typeof n === "number" ? n / Math.max(n - 1, 1) : n.div(n.sub(1).maximum(1));
-    this.runningMean!.assign(this.runningMean!.mul(1 - m).add(mean.mul(m)));
-    this.runningVar!.assign(this.runningVar!.mul(1 - m).add(variance.mul(m).mul(unbiased)));
+    follow(this, mean, variance.mul(unbiased), this.momentum);
     this.numBatchesTracked!.assign(this.numBatchesTracked!.add(1));
   }
 }
@@ -224,15 +241,19 @@ export class GroupNorm {
     this.bias = affine ? zeros([channels]) : undefined;
   }
 
+  /** `x`, if it has the channels. @throws {ShapeError} */
+  protected checked(x: Tensor): Tensor {
+    if (checkTensor("normalize groups", "x", x).ndim >= 2 && x.shape[1] === this.channels) return x;
+    throw new ShapeError("normalize groups of", {
+      shapes: [x.shape],
+      axis: 1,
+      reason: `axis 1 must have ${this.channels} channels`,
+    });
+  }
+
   /** @throws {ShapeError} if axis 1 of `x` is not `channels` */
   call(x: Tensor): Tensor {
-    if (checkTensor("normalize groups", "x", x).ndim < 2 || x.shape[1] !== this.channels) {
-      throw new ShapeError("normalize groups of", {
-        shapes: [x.shape],
-        axis: 1,
-        reason: `axis 1 must have ${this.channels} channels`,
-      });
-    }
+    this.checked(x);
     const rest = x.numel() > 0 ? -1 : prod(x.shape.slice(1)) / this.groups; // nothing tells of a size that is left out
     let y = x.reshape([x.shape[0], this.groups, rest]).layernorm(-1, { eps: this.eps }).reshape(x.shape);
     if (this.weight !== undefined) y = y.mul(this.weight.reshape(channelShape(x)));
@@ -240,18 +261,58 @@ export class GroupNorm {
   }
 }
 
-/** Instance normalization (Ulyanov et al., arXiv 1607.08022): {@linkcode GroupNorm} with a group a channel. */
+/** Options of {@linkcode InstanceNorm}. */
+export interface InstanceNormOptions extends GroupNormOptions {
+  /** Whether to keep running statistics, used outside training; false unless given. */
+  readonly trackRunningStats?: boolean;
+  /** Weight of a new batch in the running statistics; 0.1 unless given. */
+  readonly momentum?: number;
+}
+
+/**
+ * Instance normalization (Ulyanov et al., arXiv 1607.08022): {@linkcode GroupNorm} with a group a channel. With
+ * `trackRunningStats` means and unbiased variances of instances are averaged in training, and used outside, as in PyTorch.
+ */
 export class InstanceNorm extends GroupNorm {
-  constructor(size: number, options: GroupNormOptions = {}) {
-    super(size, size, options);
+  /** `[size]`, no gradient; undefined unless tracked. */
+  declare runningMean: Tensor | undefined;
+  /** `[size]`, no gradient; undefined unless tracked. */
+  declare runningVar: Tensor | undefined;
+  /** 0: PyTorch's layer has it, and does not count. */
+  declare numBatchesTracked: Tensor | undefined;
+  /** Weight of a new batch in the running statistics. */
+  readonly momentum: number;
+
+  /** @throws {ArgumentError} for an unknown option */
+  constructor(size: number, options: InstanceNormOptions = {}) {
+    const { trackRunningStats = false, momentum = 0.1, ...rest } = checkOptions(
+      "make InstanceNorm",
+      options,
+      INSTANCE_NORM,
+    );
+    super(size, size, rest);
+    this.momentum = momentum;
+    Object.assign(this, statistics(checkBoolean("make InstanceNorm", "trackRunningStats", trackRunningStats), size));
+  }
+
+  override call(x: Tensor): Tensor {
+    const { runningMean, runningVar } = this;
+    if (runningMean === undefined) return super.call(x);
+    if (!Tensor.training) {
+      return this.checked(x).batchnorm(this.weight, this.bias, runningMean, runningVar!.add(this.eps).rsqrt());
+    }
+    const y = super.call(x), axes = otherAxes(x.ndim).slice(1);
+    follow(this, x.mean(axes).mean(0), x.var(axes).mean(0), this.momentum);
+    return y;
   }
 }
+const INSTANCE_NORM = ["eps", "affine", "trackRunningStats", "momentum"];
 
 /** {@linkcode InstanceNorm} as PyTorch has it: of samples of `rank` axes behind the channels, one or a batch, not affine unless asked. */
 function instanceNorm(name: string, rank: number): typeof InstanceNorm {
   const made = class extends InstanceNorm {
-    constructor(size: number, options: GroupNormOptions = {}) {
-      checkOptions(`make ${name}`, options, ["eps", "affine"]);
+    constructor(size: number, options: InstanceNormOptions = {}) {
+      checkOptions(`make ${name}`, options, INSTANCE_NORM);
       super(size, { ...options, affine: options.affine ?? false });
     }
     override call(x: Tensor): Tensor {
