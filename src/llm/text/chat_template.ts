@@ -1,11 +1,13 @@
 /**
  * Conversations to texts: the template that a model's file has, in Jinja. The one third-party package of the library
  * renders it, `@huggingface/jinja` (MIT, no dependencies of its own), which is loaded when a template is first used;
- * models without a template need nothing.
+ * models without a template need nothing. Where it differs from Python's jinja2, `template_interpreter.ts` mends it.
  *
  * @module
  */
 import { ArgumentError } from "../../helpers/errors.ts";
+import { interpreterOf, type Jinja, parsed, type TemplateNode } from "./template_interpreter.ts";
+import type { Scope, Value } from "./template_values.ts";
 
 /** A message of a conversation. */
 export interface ChatMessage {
@@ -36,23 +38,8 @@ export interface Tool {
 /** The package, and its name where packages have no prefix. */
 const JINJA: string = "npm:@huggingface/jinja@0.5.11", ELSEWHERE: string = "@huggingface/jinja";
 
-/** A value of a template: what is looked at of those that take memory. */
-interface JinjaValue {
-  readonly value?: unknown;
-}
-/** What is used of the package. */
-interface Jinja {
-  readonly Environment: new () => { set(name: string, value: unknown): void };
-  readonly Interpreter: new (environment: unknown) => {
-    run(program: unknown): JinjaValue;
-    evaluate(statement: unknown, environment: unknown): JinjaValue;
-  };
-  readonly tokenize: (text: string, options: Readonly<Record<string, boolean>>) => unknown;
-  readonly parse: (tokens: unknown) => unknown;
-}
-
 /** What a template may take: it comes with a model, from anywhere. Real ones take some hundred steps a message. */
-const STEPS = 400_000, STEPS_OF_MESSAGE = 10_000, DEPTH = 1000, MOST_TEXT = 1 << 26, MOST_ELEMENTS = 1 << 20;
+const STEPS = 400_000, STEPS_OF_MESSAGE = 10_000, DEPTH = 500, MOST_TEXT = 1 << 26, MOST_ELEMENTS = 1 << 20;
 
 let loaded: Promise<Jinja> | undefined;
 
@@ -80,8 +67,11 @@ function checkMessages(messages: readonly ChatMessage[]): void {
 const pad2 = (n: number): string => String(n).padStart(2, "0");
 
 /** The time as `strftime` writes it. */
-function timeText(date: Date, format: string): string {
+export function timeText(date: Date, format: string): string {
   const month = (month: "short" | "long") => date.toLocaleString("en-US", { month });
+  const weekday = (weekday: "short" | "long") => date.toLocaleString("en-US", { weekday });
+  const dayOfYear = () =>
+    Date.UTC(date.getFullYear(), date.getMonth(), date.getDate()) - Date.UTC(date.getFullYear(), 0, 0);
   const parts: Readonly<Record<string, () => string>> = {
     Y: () => String(date.getFullYear()),
     m: () => pad2(date.getMonth() + 1),
@@ -89,6 +79,12 @@ function timeText(date: Date, format: string): string {
     H: () => pad2(date.getHours()),
     M: () => pad2(date.getMinutes()),
     S: () => pad2(date.getSeconds()),
+    y: () => pad2(date.getFullYear() % 100),
+    I: () => pad2(date.getHours() % 12 || 12),
+    p: () => date.getHours() < 12 ? "AM" : "PM",
+    j: () => String(dayOfYear() / 86400e3).padStart(3, "0"),
+    a: () => weekday("short"),
+    A: () => weekday("long"),
     b: () => month("short"),
     B: () => month("long"),
     "%": () => "%",
@@ -111,14 +107,19 @@ const GLOBALS: Readonly<Record<string, unknown>> = {
 
 /** What a template makes of values. It ends: by itself, or by an error after `limit` steps. */
 function rendered(jinja: Jinja, template: string, values: Readonly<Record<string, unknown>>, limit: number): string {
-  const { Environment, Interpreter, tokenize, parse } = jinja, environment = new Environment();
+  const { Environment } = jinja, environment = new Environment(), Interpreter = interpreterOf(jinja);
   let steps = 0, depth = 0;
   class Counted extends Interpreter {
-    override evaluate(statement: unknown, environment: unknown): JinjaValue {
+    override evaluate(node: TemplateNode, scope: Scope): Value {
       if (++steps > limit) throw new Error(`it has not ended after ${limit} steps`);
       if (++depth > DEPTH) throw new Error(`it is nested more than ${DEPTH} deep`);
-      const result = super.evaluate(statement, environment), { value } = result;
-      depth--;
+      let result: Value;
+      try {
+        result = super.evaluate(node, scope);
+      } finally {
+        depth--;
+      }
+      const { value } = result;
       // loops without a body take steps, too
       if (Array.isArray(value)) steps += value.length;
       if (
@@ -130,8 +131,7 @@ function rendered(jinja: Jinja, template: string, values: Readonly<Record<string
     }
   }
   for (const [name, value] of Object.entries({ ...GLOBALS, ...values })) environment.set(name, value);
-  const program = parse(tokenize(template, { lstrip_blocks: true, trim_blocks: true }));
-  return String(new Counted(environment).run(program).value);
+  return String(new Counted(environment).run(parsed(jinja, template)).value);
 }
 
 /**
