@@ -21,7 +21,7 @@ const TYPES: Readonly<Record<string, string>> = {
 /** Builds the page into a folder. @throws {Error} where the bundler fails */
 export async function buildPage(folder: string, models: GivenModels = { npm: false }): Promise<void> {
   await Deno.mkdir(folder, { recursive: true });
-  for (const name of ["gallery", "offline"]) {
+  for (const name of ["gallery", "talk", "jinja", "offline"]) {
     const entry = new URL(`${name}.ts`, HERE).pathname, to = `${folder}/${name}.js`;
     const args = ["bundle", "--quiet", "--no-lock", "--minify", "--platform", "browser", "-o", to, entry];
     const { success, stderr } = await new Deno.Command(Deno.execPath(), { args, cwd: ROOT, stdout: "null" }).output();
@@ -33,8 +33,12 @@ export async function buildPage(folder: string, models: GivenModels = { npm: fal
       : "";
     throw new Error(`deno bundle of ${name}.ts fails: ${advice}${why}`);
   }
-  for (const name of ["index.html", "gallery.css"]) await Deno.copyFile(new URL(name, HERE), `${folder}/${name}`);
+  for (const name of ["index.html", "talk.html", "gallery.css"]) {
+    await Deno.copyFile(new URL(name, HERE), `${folder}/${name}`);
+  }
   await writeModels(folder, models);
+  await Deno.mkdir(`${folder}/models`, { recursive: true });
+  await Deno.copyFile(new URL("examples/models/stories260K.gguf", ROOT), `${folder}/models/stories260K.gguf`);
 }
 
 /** Serves a folder to this machine, isolated, so that WebAssembly has threads; `port` 0 takes a free one. */

@@ -7,7 +7,7 @@
 
 const scope = self as unknown as ServiceWorkerGlobalScope, NAME = "dinograd-gallery";
 /** All that the page loads. */
-const FILES = ["./", "gallery.js", "gallery.css"];
+const FILES = ["./", "gallery.js", "gallery.css", "talk.html", "talk.js", "jinja.js", "models/stories260K.gguf"];
 
 scope.addEventListener("install", (event) => {
   event.waitUntil(caches.open(NAME).then((kept) => kept.addAll(FILES)).then(() => scope.skipWaiting()));
