@@ -59,7 +59,8 @@ function drawn(n: number, { seed, lo, hi }: Exclude<Input[2], Stored[2]>, dtype:
   });
 }
 
-function load([name, shape, values]: Input, device: string): Tensor {
+/** An input on a device. */
+export function load([name, shape, values]: Input, device: string): Tensor {
   const dtype = toDType(name), n = shape.reduce((a, b) => a * b, 1);
   const list = "seed" in values ? drawn(n, values, dtype) : values;
   return new Tensor(list.map((v) => numberOf(v, dtype)), { dtype, device }).reshape(shape);

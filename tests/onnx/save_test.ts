@@ -5,6 +5,7 @@ import { Device, nn, Tensor, Variable } from "../../mod.ts";
 import * as onnx from "../../src/onnx/onnx.ts";
 import { readModel } from "../../src/onnx/wire/messages.ts";
 import { runDeno } from "../system/subprocess.ts";
+import { methodSaves } from "./method_saves.ts";
 import { randomSaves } from "./random_saves.ts";
 import { Random } from "../support/random.ts";
 import { savedModels } from "./saved_models.ts";
@@ -47,6 +48,52 @@ Deno.test("onnx: random programs are written, read again, and compute the same",
   const { compared, failures } = await randomSaves({ seed: 5, count: 16 });
   assert.deepEqual(failures, []);
   assert.ok(compared >= 10, `${compared}`);
+});
+
+Deno.test("onnx: methods of tensors are written and read again, or are refused as docs/onnx.md says", async () => {
+  const every = Number(Deno.env.get("METHODS_EVERY") ?? 40), from = 7;
+  const { compared, refused, failures } = await methodSaves({ every, from });
+  assert.deepEqual(failures, []);
+  assert.ok(compared > 3000 / every, `${compared}`);
+  const told = await Deno.readTextFile(new URL("../../docs/onnx.md", import.meta.url));
+  for (const name of Object.values(refused).flat()) assert.ok(told.includes(`\`${name}\``), name);
+});
+
+Deno.test("onnx: orders are TopK, of all dtypes, with NaN as the largest and equal elements in their order", async () => {
+  const values = [3, -1, 0, 3, 2, 7, -1, 0, 5, 3], many = [...values, ...values, ...values, ...values];
+  for (
+    const dtype of ["float32", "float64", "float16", "int8", "uint8", "int32", "uint32", "int64", "uint64"] as const
+  ) {
+    for (const list of [values, many]) {
+      const kept = dtype.startsWith("u") ? list.map(Math.abs) : list;
+      const data = dtype.startsWith("float") ? kept.with(2, NaN).with(5, Infinity) : kept;
+      const x = new Tensor(data, { dtype }).reshape([2, list.length / 2]).realize();
+      const f = (t: Tensor) => [...t.sort(-1), ...t.sort(0, { descending: true }), ...t.topk(3), t.argsort(1)];
+      const bytes = await onnx.toBytes(f, [x]), ops = readModel(bytes, "orders").graph.nodes.map((n) => n.op);
+      assert.equal(ops.filter((op) => op === "TopK").length, 3, `${dtype} ${list.length}: ${ops}`);
+      const got = Object.values((await onnx.load(bytes)).call(x)) as Tensor[];
+      for (const [i, want] of f(x).entries()) {
+        assert.deepEqual(
+          await got[i].tolist(),
+          await want.tolist(),
+          `${dtype} ${i}`,
+        );
+      }
+    }
+  }
+});
+
+Deno.test("onnx: quotients toward zero, lists that are read twice, and axes of one that are to be empty", async () => {
+  const f = (x: Tensor, y: Tensor) => [
+    x.div(y, { roundingMode: "trunc" }),
+    x.mul(new Tensor([1, 2, 3])).add(new Tensor([1, 2, 3]).square()),
+    x.shrink([[0, 1], null]).expand([1, 3]).shrink([[0, 0], null]).cat([y.shrink([[0, 0], null])], 0),
+  ];
+  const x = new Tensor([[7, -7, 5.5], [9, 0, -4]]).float().realize(),
+    y = new Tensor([[2, 2, 2], [-4, 3, 3]]).float().realize();
+  const got = Object.values((await onnx.load(await onnx.toBytes(f, [x, y]))).call(x, y)) as Tensor[];
+  assert.deepEqual(await got[0].tolist(), [[3, -3, 2], [-2, 0, -1]]);
+  for (const [i, want] of f(x, y).entries()) assert.deepEqual(await got[i].tolist(), await want.tolist());
 });
 
 Deno.test("onnx: weights have the names of the state dict, ports those that are asked for", async () => {

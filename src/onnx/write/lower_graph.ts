@@ -23,6 +23,7 @@ import { lowerElementwise } from "./write_elements.ts";
 import { findFunction, type FoundFunction } from "./found_functions.ts";
 import { OnnxGraph, type Value } from "./onnx_graph.ts";
 import { isFixed, isOne, sameShape, type Shape } from "./traced_sizes.ts";
+import { findOrder } from "./found_order.ts";
 import { findStructure, type Structure } from "./found_structures.ts";
 import { shapesOf, type Trace } from "./trace.ts";
 
@@ -102,7 +103,8 @@ class Lowering {
     if (whole !== undefined) return { kind: "function", found: whole, needs: whole.inputs };
     if (u.op === Ops.CHECKPOINT || isSame(u.op)) return { kind: "node", needs: [u.src[0]] };
     if (WHAT[u.op] !== undefined) throw this.refused(u, WHAT[u.op]);
-    const found = findLinear(this.t, u) ?? findStructure(this.t, u) ?? findContraction(this.t, u);
+    const found = findOrder(this.t, u) ?? findLinear(this.t, u) ?? findStructure(this.t, u) ??
+      findContraction(this.t, u);
     if (found !== undefined) return { kind: "structure", found, needs: found.inputs.map((i) => i.node) };
     const fn = isAlu(u.op) ? findFunction(u, isKnown) : undefined;
     if (fn !== undefined) return { kind: "function", found: fn, needs: fn.inputs };
@@ -118,12 +120,13 @@ class Lowering {
   }
   /** Computes what does not depend on the inputs, and reads weights. */
   async compute(): Promise<void> {
-    for (const u of this.order) {
+    const wanted = this.order.filter((u) => {
       const isWeight = u.op === Ops.BUFFER && !this.given.has(u);
-      if (this.plans.get(u)!.kind !== "constant" && !isWeight) continue;
-      const [bytes] = bytesOfTensors([new Tensor(u).contiguous()]);
-      this.data.set(u, await bytes());
-    }
+      return this.plans.get(u)!.kind === "constant" || isWeight;
+    });
+    // at once: numbers that were given as lists are sent once
+    const bytes = bytesOfTensors(wanted.map((u) => new Tensor(u).contiguous()));
+    for (const [i, u] of wanted.entries()) this.data.set(u, await bytes[i]());
   }
 
   write(): Lowered {
@@ -233,6 +236,8 @@ class Lowering {
       case Ops.SHRINK:
       case Ops.FLIP:
         return this.cut(u);
+      case Ops.WINDOW:
+        return this.windowed(u);
       case Ops.UNSKEW:
         return this.unskewed(u);
       case Ops.SKEW:
@@ -314,6 +319,27 @@ class Lowering {
     return g.slice(x, cuts);
   }
 
+  /** So many elements of an axis, from where a number says, and zero where there are none. */
+  private windowed(u: UOp): Value {
+    const { g } = this, { axis, capacity } = argOf(u, Ops.WINDOW), x = this.full(u.src[0]), [n] = x.shape[axis];
+    const all = this.t.twins.get(u)!, isPlain = all.every((v) => v.src[2].isConst(capacity)) && isFixed(x.shape[axis]);
+    if (!isPlain) this.fail(u, "a symbolic size: take plain sizes, and name axes by `dynamic`");
+    const shape = this.shapeOf(u), places = Array.from({ length: capacity }, (_, i) => i);
+    const at = g.node(
+      "Add",
+      [g.cast(this.narrow(u.src[1]), dtypes.int64), g.ints(places)],
+      [g.fixed(capacity)],
+      dtypes.int64,
+    );
+    const bound = (op: string, limit: number): Value => g.node(op, [at, g.ints([limit], 0)], at.shape, dtypes.bool);
+    const inside = g.node("And", [bound("Greater", -1), bound("Less", n)], at.shape, dtypes.bool);
+    const safe = g.node("Where", [inside, at, g.ints([0], 0)], at.shape, dtypes.int64);
+    const taken = g.node("Gather", [x, safe], shape, u.dtype, { axis });
+    const mask = g.reshape(inside, shape.map((_, i) => g.fixed(i === axis ? capacity : 1)));
+    const zero = g.scalar(u.dtype, new Uint8Array(u.dtype.itemsize));
+    return g.node("Where", [mask, taken, zero], shape, u.dtype);
+  }
+
   /** Windows of an axis: elements by their places, the axis and its kernel axis beside each other, then in their order. */
   private unskewed(u: UOp): Value {
     const { g } = this, { axis, kernelAxis, stride, dilation } = argOf(u, Ops.UNSKEW), shape = this.shapeOf(u);
@@ -380,8 +406,6 @@ const WHAT: Readonly<Record<number, string>> = {
   [Ops.AFTER]: "memory that is written in place: compute a new tensor, by where() or cat()",
   [Ops.CUSTOM]: "a kernel of your own: compute it by methods of tensors",
   [Ops.COMPLEX]: "complex numbers: give their parts, by viewAsReal()",
-  [Ops.WINDOW]:
-    "a symbolic size, or the cut of topk: take plain sizes, name axes by `dynamic`, and choose by argmax() or maxPool",
   [Ops.BIND]: "a variable: take a tensor of rank 0 as an argument",
 };
 

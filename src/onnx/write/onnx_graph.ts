@@ -26,6 +26,8 @@ export interface WrittenNode {
   readonly op: string;
   readonly inputs: readonly string[];
   readonly output: string;
+  /** Outputs before it, which nothing reads. */
+  readonly unread?: readonly string[];
   readonly attributes: Readonly<Record<string, WrittenAttribute>>;
 }
 /** A tensor that the file has. */
@@ -74,20 +76,22 @@ export class OnnxGraph {
     return name;
   }
 
-  /** A node; the same one where there is one. */
+  /** A node; the same one where there is one. The value is its first output, or that behind `skipped` others. */
   node(
     op: string,
     inputs: readonly (Value | undefined)[],
     shape: Shape,
     dtype: DType,
     attributes: WrittenNode["attributes"] = {},
+    skipped = 0,
   ): Value {
     const names = inputs.map((v) => v?.name ?? "");
     const key = `${op}(${names.join()})${JSON.stringify(attributes)}${dtype.name}`, found = this.known.get(key);
     if (found !== undefined) return found;
     const value = { name: this.unique(op.toLowerCase()), dtype, shape };
     this.known.set(key, value);
-    this.nodes.push({ op, inputs: names, output: value.name, attributes });
+    const unread = Array.from({ length: skipped }, () => this.unique("unread"));
+    this.nodes.push({ op, inputs: names, output: value.name, attributes, ...skipped > 0 ? { unread } : {} });
     return value;
   }
   /** A weight, or a constant that was computed. */
@@ -185,7 +189,10 @@ export class OnnxGraph {
   }
   /** With axes of size 1 repeated. */
   expand(v: Value, shape: Shape): Value {
-    return sameShape(v.shape, shape) ? v : this.node("Expand", [v, this.sizes(shape)], shape, v.dtype);
+    // an axis of one that is to be empty is cut: onnxruntime leaves its one element there
+    const start = this.fixed(0), empty = shape.flatMap((n, axis) => n[0] === 0 && isOne(v.shape[axis]) ? [axis] : []);
+    const x = this.slice(v, empty.map((axis) => ({ axis, start, stop: start })));
+    return sameShape(x.shape, shape) ? x : this.node("Expand", [x, this.sizes(shape)], shape, v.dtype);
   }
   /** Parts of axes, from `starts` to `stops` in steps of 1, or all of an axis backward. */
   slice(

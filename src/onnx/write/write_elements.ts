@@ -21,7 +21,6 @@ const NAMES: Readonly<Record<number, string>> = {
   [Ops.SUB]: "Sub",
   [Ops.MUL]: "Mul",
   [Ops.FDIV]: "Div",
-  [Ops.CDIV]: "Div",
   [Ops.MAX]: "Max",
   [Ops.FLOORMOD]: "Mod",
 };
@@ -93,6 +92,11 @@ class Elementwise {
         return this.trunc(a);
       case Ops.FLOORDIV:
         return this.floorDiv(a, b);
+      case Ops.CDIV: // of floats what the remainder leaves is divided, which is whole but for its rounding
+        if (!a.dtype.isFloat) return this.op("Div", [a, b]);
+        return this.op("Round", [
+          this.op("Div", [this.op("Sub", [a, this.op("Mod", [a, b], a.dtype, { fmod: 1 })]), b]),
+        ]);
       case Ops.CMOD:
         return this.op("Mod", [a, b], a.dtype, { fmod: 1 });
       case Ops.CMPLT:

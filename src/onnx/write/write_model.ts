@@ -40,8 +40,9 @@ function writeAttribute(w: ProtoWriter, name: string, a: WrittenAttribute): void
   else w.int64s(8, a);
   w.uint(20, typeof a === "number" ? INT : typeof a === "string" ? STRING : "float" in a ? FLOAT : INTS);
 }
-function writeNode(w: ProtoWriter, { op, inputs, output, attributes }: WrittenNode): void {
+function writeNode(w: ProtoWriter, { op, inputs, output, unread = [], attributes }: WrittenNode): void {
   for (const name of inputs) w.text(1, name);
+  for (const name of unread) w.text(2, name);
   w.text(2, output);
   w.text(3, output);
   w.text(4, op);
