@@ -6,6 +6,7 @@
  * @module
  */
 import { parseArgs } from "@std/cli/parse-args";
+import { JINJA } from "../../src/llm/text/chat_template.ts";
 import { type GivenModels, writeModels } from "./models.ts";
 
 const HERE = new URL("./", import.meta.url), ROOT = new URL("../../", import.meta.url);
@@ -21,8 +22,10 @@ const TYPES: Readonly<Record<string, string>> = {
 /** Builds the page into a folder. @throws {Error} where the bundler fails */
 export async function buildPage(folder: string, models: GivenModels = { npm: false }): Promise<void> {
   await Deno.mkdir(folder, { recursive: true });
+  const jinja = await Deno.makeTempFile({ suffix: ".ts" }); // what renders chat templates, which the import map of talk.html names
+  await Deno.writeTextFile(jinja, `export * from ${JSON.stringify(JINJA)};\n`);
   for (const name of ["gallery", "talk", "jinja", "offline"]) {
-    const entry = new URL(`${name}.ts`, HERE).pathname, to = `${folder}/${name}.js`;
+    const entry = name === "jinja" ? jinja : new URL(`${name}.ts`, HERE).pathname, to = `${folder}/${name}.js`;
     const args = ["bundle", "--quiet", "--no-lock", "--minify", "--platform", "browser", "-o", to, entry];
     const { success, stderr } = await new Deno.Command(Deno.execPath(), { args, cwd: ROOT, stdout: "null" }).output();
     if (success) continue;
@@ -33,6 +36,7 @@ export async function buildPage(folder: string, models: GivenModels = { npm: fal
       : "";
     throw new Error(`deno bundle of ${name}.ts fails: ${advice}${why}`);
   }
+  await Deno.remove(jinja);
   for (const name of ["index.html", "talk.html", "gallery.css"]) {
     await Deno.copyFile(new URL(name, HERE), `${folder}/${name}`);
   }

@@ -35,8 +35,10 @@ export interface Tool {
   readonly function: { readonly name: string; readonly description?: string; readonly parameters?: unknown };
 }
 
-/** The package, and its name where packages have no prefix. */
-const JINJA: string = "npm:@huggingface/jinja@0.5.11", ELSEWHERE: string = "@huggingface/jinja";
+/** The package. */
+export const JINJA: string = "npm:@huggingface/jinja@0.5.11";
+/** Its name where packages have no prefix. */
+const ELSEWHERE = "@huggingface/jinja";
 
 /** What a template may take: it comes with a model, from anywhere. Real ones take some hundred steps a message. */
 const STEPS = 400_000, STEPS_OF_MESSAGE = 10_000, DEPTH = 500, MOST_TEXT = 1 << 26, MOST_ELEMENTS = 1 << 20;
