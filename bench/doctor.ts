@@ -5,6 +5,7 @@
  * @module
  */
 import { Device } from "../mod.ts";
+import { backendOf } from "../src/device/device.ts";
 
 const PERMISSIONS = ["read", "write", "env", "run", "ffi", "sys", "net"] as const;
 
@@ -16,12 +17,13 @@ async function main(): Promise<number> {
   let broken = 0;
   const listing = Device.list(), opened: (string | undefined)[] = [];
   // what opens only when it is awaited is the default of nothing that has not: it is opened behind the others
-  const late = listing.findIndex((d) => d.name === "WEBGPU"), order = [...listing.keys()].filter((i) => i !== late);
+  const isLate = (i: number): boolean => backendOf(listing[i].name).openAsync !== undefined;
+  const all = [...listing.keys()], order = [...all.filter((i) => !isLate(i)), ...all.filter(isLate)];
   let chosen = "";
-  for (const i of [...order, late]) {
+  for (const i of order) {
     const { name, reason } = listing[i];
     // asking for the default opens it: after the times were taken
-    if (i === late) chosen = Device.default;
+    if (chosen === "" && isLate(i)) chosen = Device.default;
     if (reason !== undefined) continue;
     try {
       const at = performance.now(), device = await Device.open(name);
@@ -34,6 +36,7 @@ async function main(): Promise<number> {
       opened[i] = `fails: ${(error as Error).message}`;
     }
   }
+  if (chosen === "") chosen = Device.default;
   for (const [i, { name, description, permissions, reason }] of listing.entries()) {
     console.log(`${name}${name === chosen ? " (default)" : ""}: ${description}`);
     console.log(`  needs: ${permissions.length === 0 ? "no permission" : permissions.join(" ")}`);
