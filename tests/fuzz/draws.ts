@@ -6,13 +6,13 @@
  * Run: `deno run -A tests/fuzz/draws.ts --count 500 --seed 1`. Other options: `--device CLANG`, `--case 17` (only that one),
  * `--failures 5`, `--seconds 60`, `--show` (prints the scripts).
  */
-import { parseArgs } from "@std/cli/parse-args";
-import { Device, jit, Tensor } from "../../mod.ts";
+import { jit, Tensor } from "../../mod.ts";
 import { explain } from "../../src/story/story.ts";
 import { realizedMemory } from "../../src/tensor/realize.ts";
 import { onDevice } from "../support/on_device.ts";
 import { Random } from "../support/random.ts";
 import { runScript } from "./explained.ts";
+import { type CaseOptions, caseOptions, runCases } from "./parts/command.ts";
 
 /** A program: where draws begin, and lines that make `outs`, a list of tensors. */
 export interface DrawProgram {
@@ -165,55 +165,20 @@ export function threefry2x32(key: readonly [number, number], counter: readonly [
   return [a, b];
 }
 
-/** Options of {@linkcode fuzzDraws}. */
-export interface DrawOptions {
-  readonly seed: number;
-  readonly count: number;
-  readonly seconds: number;
-  readonly device: string;
-  readonly only?: number;
-  readonly failures?: number;
-  readonly show?: boolean;
-  readonly log?: (text: string) => void;
-}
-
 /** Runs programs until the time is up. */
 export async function fuzzDraws(
-  { seed, count, seconds, device, only, failures: most = 1, show = false, log = () => {} }: DrawOptions,
+  { device, show = false, ...options }: CaseOptions & { readonly show?: boolean },
 ): Promise<{ programs: number; failures: string[] }> {
-  const deadline = performance.now() + seconds * 1000, failures: string[] = [];
-  let programs = 0;
-  for (let at = only ?? 0; at < (only === undefined ? count : only + 1) && performance.now() < deadline; at++) {
-    const program = drawProgram(seed, at), why = wrongDraws(program, device, show);
-    programs++;
-    if (why !== undefined) {
-      failures.push(`seed ${seed} case ${at}: ${why}\n\n${drawScript(program)}\n`);
-      log(failures.at(-1)!);
-      if (failures.length >= most) break;
-    }
-    await new Promise((done) => setTimeout(done, 0)); // finalizers
-  }
-  return { programs, failures };
+  return await runCases(options, (at) => {
+    const program = drawProgram(options.seed, at), why = wrongDraws(program, device, show);
+    return why === undefined ? undefined : `${why}\n\n${drawScript(program)}\n`;
+  });
 }
 
 if (import.meta.main) {
-  const given = parseArgs(Deno.args, {
-    string: ["seed", "count", "case", "device", "failures", "seconds"],
-    boolean: ["show"],
-  });
-  const seed = Number(given.seed ?? Math.floor(Math.random() * 1e6)), device = given.device ?? "WASM";
-  await Device.open(device);
-  const { programs, failures } = await fuzzDraws({
-    seed,
-    device,
-    count: Number(given.count ?? 200),
-    seconds: Number(given.seconds ?? 600),
-    only: given.case === undefined ? undefined : Number(given.case),
-    failures: Number(given.failures ?? 1),
-    show: given.show,
-    log: (text) => console.log(text),
-  });
+  const options = await caseOptions({ seed: Math.floor(Math.random() * 1e6), count: 200 });
+  const { programs, failures } = await fuzzDraws(options);
   const found = failures.length === 0 ? "all draws are told, and come to the same" : `${failures.length} fail`;
-  console.log(`${programs} programs, seed ${seed}: ${found}`);
+  console.log(`${programs} programs, seed ${options.seed}: ${found}`);
   Deno.exit(failures.length === 0 ? 0 : 1);
 }

@@ -6,11 +6,11 @@
  * Run: `deno run -A tests/fuzz/explained.ts --count 1000 --seed 1`. Other options: `--device CLANG`, `--case 17` (only that
  * one), `--failures 5` (stop after as many), `--seconds 60`, `--show` (prints the scripts).
  */
-import { parseArgs } from "@std/cli/parse-args";
-import { context, Device, Tensor } from "../../mod.ts";
+import { context, Tensor } from "../../mod.ts";
 import { explain, type Explanation } from "../../src/story/story.ts";
 import { realizedMemory } from "../../src/tensor/realize.ts";
 import { onDevice } from "../support/on_device.ts";
+import { type CaseOptions, caseOptions, runCases } from "./parts/command.ts";
 import { type Names, type Program, runLines } from "./parts/program_maker.ts";
 import { compareTracked, type Tracked } from "./parts/tracked.ts";
 import { expected, programOf, script } from "./programs.ts";
@@ -98,61 +98,27 @@ export function wrongScript(
   }
 }
 
-/** Options of {@linkcode fuzzExplained}. */
-export interface ExplainedOptions {
-  readonly seed: number;
-  readonly count: number;
-  readonly seconds: number;
-  readonly device: string;
-  /** Only this case. */
-  readonly only?: number;
-  /** Stop after so many. */
-  readonly failures?: number;
-  readonly log?: (text: string) => void;
-}
-
 /** Runs programs until the time is up. */
 export async function fuzzExplained(
-  { seed, count, seconds, device, only, failures: most = 1, log = () => {} }: ExplainedOptions,
+  { device, ...options }: CaseOptions,
 ): Promise<{ programs: number; scripts: number; far: number; failures: string[] }> {
-  const deadline = performance.now() + seconds * 1000, failures: string[] = [], ran = { scripts: 0, far: 0 };
-  let programs = 0;
-  for (let at = only ?? 0; at < (only === undefined ? count : only + 1) && performance.now() < deadline; at++) {
-    const program = programOf(seed, at);
-    programs++;
-    const why = wrongScript(program, device, ran);
-    if (why !== undefined) {
-      failures.push(`seed ${seed} case ${at}: ${why}\n\n${script(program, { device, noopt: false })}\n`);
-      log(failures.at(-1)!);
-      if (failures.length >= most) break;
-    }
-    await new Promise((done) => setTimeout(done, 0)); // finalizers
-  }
-  return { programs, ...ran, failures };
+  const ran = { scripts: 0, far: 0 };
+  const found = await runCases(options, (at) => {
+    const program = programOf(options.seed, at), why = wrongScript(program, device, ran);
+    return why === undefined ? undefined : `${why}\n\n${script(program, { device, noopt: false })}\n`;
+  });
+  return { ...found, ...ran };
 }
 
 if (import.meta.main) {
-  const given = parseArgs(Deno.args, {
-    string: ["seed", "count", "case", "device", "failures", "seconds"],
-    boolean: ["show"],
-  });
-  const seed = Number(given.seed ?? Math.floor(Math.random() * 1e6)), device = given.device ?? "WASM";
-  await Device.open(device);
-  if (given.show) {
+  const { show, ...options } = await caseOptions({ seed: Math.floor(Math.random() * 1e6), count: 200 });
+  if (show) {
     for (const level of LEVELS) {
-      console.log(context({}, () => explained(programOf(seed, Number(given.case)), device, level)?.script));
+      console.log(context({}, () => explained(programOf(options.seed, options.only!), options.device, level)?.script));
     }
   }
-  const { programs, scripts, far, failures } = await fuzzExplained({
-    seed,
-    device,
-    count: Number(given.count ?? 200),
-    seconds: Number(given.seconds ?? 600),
-    only: given.case === undefined ? undefined : Number(given.case),
-    failures: Number(given.failures ?? 1),
-    log: (text) => console.log(text),
-  });
+  const { programs, scripts, far, failures } = await fuzzExplained(options);
   const found = failures.length === 0 ? "all come to the same" : `${failures.length} fail`;
-  console.log(`${programs} programs, ${scripts} scripts, ${far} of them by bounds, seed ${seed}: ${found}`);
+  console.log(`${programs} programs, ${scripts} scripts, ${far} of them by bounds, seed ${options.seed}: ${found}`);
   Deno.exit(failures.length === 0 ? 0 : 1);
 }

@@ -5,9 +5,9 @@
  *
  * Run: `deno run -A tests/fuzz/floats.ts --count 1000 --seed 1 --device WASM`; `--case 17` runs only that one.
  */
-import { parseArgs } from "@std/cli/parse-args";
 import { Device, Tensor } from "../../mod.ts";
 import { Random } from "../support/random.ts";
+import { checkCommand } from "./parts/command.ts";
 
 /** A value of a program: its tensor, its elements, and how it is written. */
 interface Value {
@@ -100,20 +100,4 @@ export async function checkFloats(seed: number, at: number): Promise<string | un
   }
 }
 
-if (import.meta.main) {
-  const { seed = 1, count = 1000, device = "WASM", case: only } = parseArgs(Deno.args, {
-    string: ["seed", "count", "device", "case"],
-  });
-  await Device.open(device);
-  Device.default = device;
-  const from = Number(only ?? 0), to = only === undefined ? Number(count) : from + 1;
-  let failures = 0;
-  for (let at = from; at < to; at++) {
-    const why = await checkFloats(Number(seed), at);
-    if (why === undefined) continue;
-    console.log(`case ${at}: ${why}`);
-    if (++failures === 10) break;
-  }
-  console.log(`${to - from} programs on ${Device.default}, ${failures} failures`);
-  if (failures > 0) Deno.exit(1);
-}
+if (import.meta.main) await checkCommand(checkFloats, 10);

@@ -4,11 +4,11 @@
  *
  * Run: `deno run -A tests/fuzz/offsets.ts --count 1000 --seed 1 --device WASM`; `--case 17` runs only that one.
  */
-import { parseArgs } from "@std/cli/parse-args";
 import { compileStats } from "../../src/engine/compile_cache.ts";
 import { scheduleCacheStats } from "../../src/schedule/schedule.ts";
-import { Device, Tensor } from "../../mod.ts";
+import { Tensor } from "../../mod.ts";
 import { Random } from "../support/random.ts";
+import { checkCommand } from "./parts/command.ts";
 
 /** An array as the model has it. */
 interface Model {
@@ -264,20 +264,4 @@ export async function checkOffsets(seed: number, at: number, rounds = 20): Promi
   if (misses > most) return `${misses} schedules, ${compileStats.lowered - before.lowered} kernels\n${text()}`;
 }
 
-if (import.meta.main) {
-  const { seed = 1, count = 1000, device = "WASM", case: only } = parseArgs(Deno.args, {
-    string: ["seed", "count", "device", "case"],
-  });
-  await Device.open(device);
-  Device.default = device;
-  const from = Number(only ?? 0), to = only === undefined ? Number(count) : from + 1;
-  let failures = 0;
-  for (let at = from; at < to; at++) {
-    const why = await checkOffsets(Number(seed), at);
-    if (why === undefined) continue;
-    console.log(`case ${at}: ${why}\n`);
-    if (++failures === 5) break;
-  }
-  console.log(`${to - from} programs on ${Device.default}, ${failures} failures`);
-  if (failures > 0) Deno.exit(1);
-}
+if (import.meta.main) await checkCommand(checkOffsets, 5);
