@@ -9,6 +9,7 @@ import { argOf } from "../core/args.ts";
 import { expand, flip, pad, permute, reshape, shrink, skew, unskew } from "../core/build_movement.ts";
 import { isMovement, isView, opName, Ops } from "../core/ops.ts";
 import { renewed, type UOp, uop } from "../core/uop.ts";
+import { knownSources } from "../rewrite/walk.ts";
 import { isLabel, window } from "./extent.ts";
 
 /** What a node is now: the end of its chain of `becomes`, which is shortened on the way. */
@@ -141,7 +142,7 @@ function resolveStore(u: UOp, memo: ReadonlyMap<UOp, UOp>, stack: UOp[]): UOp | 
  * anew although they are realized.
  */
 export function resolve(root: UOp, memo: Map<UOp, UOp> = new Map(), unread?: ReadonlySet<UOp>): UOp {
-  const stack: UOp[] = [root];
+  const stack: UOp[] = [root], known = (u: UOp): UOp | undefined => memo.get(u);
   while (stack.length > 0) {
     const u = stack[stack.length - 1], { src } = u;
     if (memo.has(u)) {
@@ -171,17 +172,10 @@ export function resolve(root: UOp, memo: Map<UOp, UOp> = new Map(), unread?: Rea
       memo.set(u, made);
       continue;
     }
-    let ready = true, same = true;
-    for (let i = src.length - 1; i >= 0; i--) {
-      const s = memo.get(src[i]);
-      if (s === undefined) {
-        stack.push(src[i]);
-        ready = false;
-      } else if (s !== src[i]) same = false;
-    }
-    if (!ready) continue;
+    const sources = knownSources(src, known, stack);
+    if (sources === 0) continue;
     stack.pop();
-    const isKept = same && (u.becomes === undefined || unread?.has(u) === true);
+    const isKept = sources === 1 && (u.becomes === undefined || unread?.has(u) === true);
     const made = isKept ? renewed(u) : rebuild(u, src.map((s) => memo.get(s)!));
     made.line ??= u.line;
     if (u.op === Ops.AFTER && made !== u && !firstMade.has(made)) firstMade.set(made, writeOf(u));

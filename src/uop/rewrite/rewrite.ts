@@ -13,6 +13,7 @@ import { type Spec, verify } from "../core/spec.ts";
 import { type UOp, uop } from "../core/uop.ts";
 import { type PatternMatcher, type Rule, ruleName } from "./matcher.ts";
 import { recorded, recording, runPass } from "./record.ts";
+import { knownSources } from "./walk.ts";
 
 /** Options of {@linkcode graphRewrite}. */
 export interface RewriteOptions<X> {
@@ -414,17 +415,10 @@ export function substitute(root: UOp, map: ReadonlyMap<UOp, UOp>): UOp {
         stack.pop();
         continue;
       }
-      let ready = true, same = true;
-      for (let i = src.length - 1; i >= 0; i--) {
-        const s = known(src[i]);
-        if (s === undefined) {
-          stack.push(src[i]);
-          ready = false;
-        } else if (s !== src[i]) same = false;
-      }
-      if (!ready) continue;
+      const sources = knownSources(src, known, stack);
+      if (sources === 0) continue;
       stack.pop();
-      memo.set(u, same ? u : uop(u.op, u.dtype, src.map((s) => known(s)!), u.arg));
+      memo.set(u, sources === 1 ? u : uop(u.op, u.dtype, src.map((s) => known(s)!), u.arg));
     }
     return known(root)!;
   } finally {

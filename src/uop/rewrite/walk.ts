@@ -30,6 +30,22 @@ export function descend(roots: readonly UOp[], next: (u: UOp) => readonly UOp[])
   }
 }
 
+/**
+ * Whether values of all of `src` are known, for a walk with a stack: those that are not come onto it, the first uppermost.
+ * 1 where each source is its own value, 2 where some are others, 0 where some are yet to come.
+ */
+export function knownSources(src: readonly UOp[], known: (u: UOp) => UOp | undefined, stack: UOp[]): 0 | 1 | 2 {
+  let isReady = true, isSame = true;
+  for (let i = src.length - 1; i >= 0; i--) {
+    const s = known(src[i]);
+    if (s === undefined) {
+      stack.push(src[i]);
+      isReady = false;
+    } else if (s !== src[i]) isSame = false;
+  }
+  return isReady ? isSame ? 1 : 2 : 0;
+}
+
 /** What stands for a node, whose sources are now `src`; undefined: the node with them. */
 export type Change = (u: UOp, src: readonly UOp[]) => UOp | undefined;
 
