@@ -13,13 +13,8 @@ import type { CarrierArg, RowCarrier } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { constant, index, load, type UOp, uop } from "../../uop/core/uop.ts";
 import { extract, vectorize } from "../ast/alu_builder.ts";
+import { hopOf } from "../machine/group_hops.ts";
 import { combineTree } from "./lower_reduce.ts";
-
-/**
- * Partial results that one thread reads from shared memory, at most, in one hop: of all copies together where lanes cannot
- * exchange and two hops are to come, else of each.
- */
-const HOP = 32;
 
 /** What {@linkcode combineThreads} takes. */
 interface GroupJob {
@@ -66,11 +61,6 @@ export function combineRows({ of: carrier, rows, masks }: RowCarrier, tiles: rea
     results.set(row, value);
   }
   return tiles.map((_, lane) => vectorize(rows.map((r) => results.get(r)![lane])));
-}
-
-/** How many partial results of each copy a thread reads in the hop that starts with `left` of them. */
-function hopOf(left: number, copies: number): number {
-  return left * copies <= HOP ? left : 2 ** Math.ceil(Math.log2(left) / 2);
 }
 
 /** The results of all threads together: by copy, then by carrier lane. */

@@ -22,6 +22,7 @@ import { range, toposort, type UOp } from "../../uop/core/uop.ts";
 import type { Region } from "./access.ts";
 import type { GridPlan, PlanAxis } from "./grid_plan.ts";
 import { AccessTraffic, type Digit, SECTOR } from "./grid_traffic.ts";
+import { hopPlaces } from "./group_hops.ts";
 
 /** Clocks of a unit in a microsecond, and bytes of memory for each of its clocks: those of a large card, in numbers for one unit. */
 export const CLOCK = 1750, UNIT_MEMORY = 18.5;
@@ -51,8 +52,6 @@ const CACHE_SHARE = 0.5;
 const OTHER_REGISTERS = 26;
 /** Times that a byte goes to the second-level cache and back where there is no register for it. */
 const SPILL = 12;
-/** Partial results that a thread takes at once (lower/group_reduce.ts). */
-const HOP = 32;
 /** Iterations of a reduction from which threads do not all do it (opt/kernel.ts). */
 const REPEATED_REDUCE = 256;
 /** Second-level misses of what other groups read too, at about the same time. */
@@ -302,10 +301,8 @@ export class GridModel {
     costs.forEach(({ region }, k) => {
       if (own[k] < 0) return;
       const nbytes = carrierOf(region.root).dtypes.reduce((n, d) => n + Math.max(4, d.itemsize), 0);
-      const each = isApart || grid.warp < 2
-        ? threads * (1 + (group > HOP ? 1 / Math.sqrt(group) : 0))
-        : threads / grid.warp;
-      shared += demands[k].results * nbytes * each;
+      const { results } = demands[k], places = hopPlaces(group, isApart ? 1 : grid.warp, results);
+      shared += results * nbytes * places * threads / group;
     });
     if (shared > grid.sharedBytes) return undefined;
     const registers = OTHER_REGISTERS + values, held = Math.min(available, ceilDiv(registers, 8) * 8);

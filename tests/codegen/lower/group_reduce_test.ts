@@ -1,8 +1,9 @@
 import { assert, assertClose, assertEquals, assertThrows } from "@std/assert";
+import { hopPlaces } from "../../../src/codegen/machine/group_hops.ts";
 import { dtypes } from "../../../src/dtype/dtype.ts";
 import { ArgumentError } from "../../../src/helpers/errors.ts";
 import type { Capabilities } from "../../../src/renderer/renderer.ts";
-import { AxisKind } from "../../../src/uop/core/args.ts";
+import { argOf, AxisKind } from "../../../src/uop/core/args.ts";
 import { opCarrier, reduce } from "../../../src/uop/core/carrier.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
 import { index, load, param, range, sink, store, type UOp } from "../../../src/uop/core/uop.ts";
@@ -52,6 +53,25 @@ Deno.test("group: a warp exchanges values, more threads meet once", () => {
   assertEquals(count(rowSum(8, 256), "GROUP:0:32", GPU, Ops.BARRIER), 0);
   assertEquals(count(rowSum(8, 2048), "GROUP:0:256", GPU, Ops.SHUFFLE), 5);
   assertEquals(count(rowSum(8, 2048), "GROUP:0:256", GPU, Ops.BARRIER), 1);
+});
+
+Deno.test("group: the model counts the memory that threads take to combine", () => {
+  for (
+    const [ast, text, caps, threads, warp, copies] of [
+      [rowSum(8, 2048), "GROUP:0:256", GPU, 256, 32, 1],
+      [rowSum(8, 2048), "UPCAST:0:8 GROUP:0:256", GPU, 256, 32, 8],
+      [rowSum(8, 256), "GROUP:0:32", GPU, 32, 32, 1],
+      [rowSum(8, 256), "GROUP:0:16", WEB, 16, 1, 1],
+      [rowSum(8, 2048), "GROUP:0:256", WEB, 256, 1, 1],
+      [rowSum(8, 256), "UPCAST:0:4 GROUP:0:32", WEB, 32, 1, 4],
+      [rowSum(8, 2048), "UPCAST:0:8 GROUP:0:256", WEB, 256, 1, 8],
+      [columnSum(512, 2), "UPCAST:0:2 GROUP:0:256", GPU, 256, 32, 2],
+    ] as const
+  ) {
+    const locals = compile(ast, opts(text), caps).uops.filter((u) => u.op === Ops.LOCAL);
+    const places = locals.reduce((sum, u) => sum + argOf(u, Ops.LOCAL).size, 0);
+    assertEquals(hopPlaces(threads, warp, copies) * copies, places, text);
+  }
 });
 
 Deno.test("group: partial results of several sums are read at places that are plain numbers", () => {
