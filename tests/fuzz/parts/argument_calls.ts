@@ -89,6 +89,18 @@ function same(call: MakeCall, names: string): Record<string, MakeCall> {
   return Object.fromEntries(names.split(" ").map((name) => [name, call]));
 }
 
+/** Steps, distances and padding of a window over so many axes. */
+const steps = (ones: number[]): Record<string, Arg> => ({
+  stride: axes(ones),
+  dilation: axes(ones),
+  padding: axes(ones.map(() => 0)),
+});
+const average = { countIncludePad: bool(true), divisorOverride: int(2) }, largest = { returnIndices: bool(true) };
+const pool = (size: number[], more: Record<string, Arg>): Arg[] => [
+  axes(size),
+  opts({ ...steps(size.map(() => 1)), ceilMode: bool(true), ...more }),
+];
+
 /** Members of tensors. */
 export const METHODS: Readonly<Record<string, MakeCall>> = {
   ...same(none, Object.keys({ ...FUNCTIONS, ...HIGHER_FUNCTIONS, ...ACTIVATIONS, ...CASTS, ...UNARY }).join(" ")),
@@ -260,48 +272,10 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
     maybe(tensor(f32(2))),
     opts({ groups: int(1), ...window(), outputPadding: axes(0) }),
   ]),
-  avgPool1d: ofMade(() => f32(1, 2, 4), () => [
-    axes([2]),
-    opts({
-      stride: axes([1]),
-      dilation: axes([1]),
-      padding: axes([0]),
-      ceilMode: bool(true),
-      countIncludePad: bool(true),
-      divisorOverride: int(2),
-    }),
-  ]),
-  avgPool3d: ofMade(() => f32(1, 2, 2, 2, 2), () => [
-    axes([2, 2, 2]),
-    opts({
-      stride: axes([1, 1, 1]),
-      dilation: axes([1, 1, 1]),
-      padding: axes([0, 0, 0]),
-      ceilMode: bool(true),
-      countIncludePad: bool(true),
-      divisorOverride: int(2),
-    }),
-  ]),
-  maxPool1d: ofMade(() => f32(1, 2, 4), () => [
-    axes([2]),
-    opts({
-      stride: axes([1]),
-      dilation: axes([1]),
-      padding: axes([0]),
-      ceilMode: bool(true),
-      returnIndices: bool(true),
-    }),
-  ]),
-  maxPool3d: ofMade(() => f32(1, 2, 2, 2, 2), () => [
-    axes([2, 2, 2]),
-    opts({
-      stride: axes([1, 1, 1]),
-      dilation: axes([1, 1, 1]),
-      padding: axes([0, 0, 0]),
-      ceilMode: bool(true),
-      returnIndices: bool(true),
-    }),
-  ]),
+  avgPool1d: ofMade(() => f32(1, 2, 4), () => pool([2], average)),
+  avgPool3d: ofMade(() => f32(1, 2, 2, 2, 2), () => pool([2, 2, 2], average)),
+  maxPool1d: ofMade(() => f32(1, 2, 4), () => pool([2], largest)),
+  maxPool3d: ofMade(() => f32(1, 2, 2, 2, 2), () => pool([2, 2, 2], largest)),
   adaptiveMaxPool1d: ofMade(() => f32(1, 2, 4), () => [axes([2]), opts({ returnIndices: bool(true) })]),
   adaptiveMaxPool3d: ofMade(() => f32(1, 2, 2, 2, 2), () => [axes([1, 2, 1]), opts({ returnIndices: bool(true) })]),
   fractionalMaxPool2d: ofMade(() => f32(1, 2, 5, 5), () => [
@@ -315,18 +289,12 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
   conv1d: ofMade(() => f32(1, 2, 4), () => [
     tensor(f32(2, 2, 2)),
     maybe(tensor(f32(2))),
-    opts({ groups: int(1), stride: axes([1]), dilation: axes([1]), padding: axes([0]), dtype: dtype("float32") }),
+    opts({ groups: int(1), ...steps([1]), dtype: dtype("float32") }),
   ]),
   conv3d: ofMade(() => f32(1, 2, 2, 2, 2), () => [
     tensor(f32(2, 2, 2, 2, 2)),
     maybe(tensor(f32(2))),
-    opts({
-      groups: int(1),
-      stride: axes([1, 1, 1]),
-      dilation: axes([1, 1, 1]),
-      padding: axes([0, 0, 0]),
-      dtype: dtype("float32"),
-    }),
+    opts({ groups: int(1), ...steps([1, 1, 1]), dtype: dtype("float32") }),
   ]),
   asStrided: ofMade(() => f32(6), () => [ints([3, 2]), ints([1, 2]), maybe(count(1))]),
   avgPool2d: ofMade(() => f32(1, 2, 4, 4), () => [
