@@ -91,7 +91,7 @@ function optimize(ast: UOp, k: KernelState): UOp {
   if (k.isPlain) spread(kernel, k.caps);
   else if (given !== undefined) { for (const o of given) kernel.apply(o); }
   else if (!hasGrid) heuristic(kernel, k.renderer);
-  k.optimized = kernel.finish(given === undefined ? grid?.sharedBytes : undefined);
+  k.optimized = kernel.finish(given === undefined ? grid : undefined);
   k.applied = kernel.applied;
   if (kernel.bound !== undefined) k.bounds = [kernel.bound];
   return k.optimized;

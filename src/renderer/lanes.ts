@@ -322,6 +322,14 @@ export function inLanes(program: LinearProgram): LinearProgram {
   return { ...program, uops: new Lanes(program.uops).run() };
 }
 
+/** What says how large elements are in shared memory. */
+type SharedItems = Pick<GridCaps, "sharedItem">;
+
+/** Bytes of an element in shared memory. */
+export function sharedItemOf(dtype: DType, grid?: SharedItems): number {
+  return grid?.sharedItem?.(dtype) ?? dtype.itemsize;
+}
+
 /** Each LOCAL in shared memory begins at a multiple of so many bytes. */
 export const SHARED_ALIGN = 128;
 
@@ -334,8 +342,8 @@ interface SharedLayout {
   readonly align: number;
 }
 
-/** Where the shared memory of a group holds each LOCAL. */
-export function sharedLayout(program: LinearProgram): SharedLayout {
+/** Where the shared memory of a group holds each LOCAL. `grid` says how large elements are there. */
+export function sharedLayout(program: LinearProgram, grid?: SharedItems): SharedLayout {
   const at = new Map<UOp, number>();
   const swizzled = new Set(program.uops.flatMap((u) => readsShared(u) ? sharedPlaces(u).map(baseOf) : []));
   let nbytes = 0;
@@ -343,7 +351,7 @@ export function sharedLayout(program: LinearProgram): SharedLayout {
     if (u.op !== Ops.LOCAL || argOf(u, Ops.LOCAL).scope !== "shared" || at.has(u)) continue;
     nbytes = roundUp(nbytes, swizzled.has(u) ? SWIZZLE_ALIGN : SHARED_ALIGN);
     at.set(u, nbytes);
-    nbytes += argOf(u, Ops.LOCAL).size * u.dtype.itemsize;
+    nbytes += argOf(u, Ops.LOCAL).size * sharedItemOf(u.dtype, grid);
   }
   return { at, nbytes, align: swizzled.size > 0 ? SWIZZLE_ALIGN : SHARED_ALIGN };
 }
@@ -354,8 +362,8 @@ export function sharedBytesFor(nbytes: readonly number[]): number {
 }
 
 /** Bytes of shared memory that a launch of the program asks for. */
-export function sharedBytesOf(program: LinearProgram): number {
-  return sharedLayout(program).nbytes;
+export function sharedBytesOf(program: LinearProgram, grid?: SharedItems): number {
+  return sharedLayout(program, grid).nbytes;
 }
 
 /** Threads of a group of the program. */

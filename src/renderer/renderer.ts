@@ -21,6 +21,8 @@ export interface GridCaps {
   readonly maxGroupThreads: number;
   /** Memory that the threads of a group share (LOCAL of scope shared), for one group. */
   readonly sharedBytes: number;
+  /** Bytes that an element of a dtype takes there; as many as elsewhere unless given. */
+  readonly sharedItem?: (dtype: DType) => number;
   /** Lanes among which SHUFFLE exchanges values and WMMA works; 1 where there is neither. */
   readonly warp: number;
   /** Multiprocessors; a guess where the device does not say. */

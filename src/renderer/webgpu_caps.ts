@@ -58,6 +58,8 @@ export function webGpuCaps(limits: WebGpuLimits, hasF16: boolean, isSoftware: bo
       ],
       maxGroupThreads: threads,
       sharedBytes: limits.maxComputeWorkgroupStorageSize,
+      // bools and what else has fewer bits are words of their own (wgsl.ts), but for floats of 16 bits where there are such
+      sharedItem: (d) => hasF16 && d.scalar === dtypes.float16 ? d.itemsize : Math.max(4 * d.count, d.itemsize),
       // subgroups have no size that may be relied upon, and no order of lanes
       warp: 1,
       units: isSoftware ? 4 : 64,

@@ -12,7 +12,7 @@ export function excessOf(program: LinearProgram, { grid, maxBuffers }: Capabilit
   const buffers = program.params.length;
   if (buffers > maxBuffers) return `it takes ${buffers} buffers, and a kernel may take ${maxBuffers}`;
   if (grid === undefined || program.grid === undefined) return undefined;
-  const shared = sharedBytesOf(program), threads = threadsOf(program), { size } = program.grid;
+  const shared = sharedBytesOf(program, grid), threads = threadsOf(program), { size } = program.grid;
   if (shared > grid.sharedBytes) {
     return `its groups take ${shared} bytes of shared memory, and a group may take ${grid.sharedBytes}`;
   }

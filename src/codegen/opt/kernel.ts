@@ -21,7 +21,7 @@ import { ArgumentError } from "../../helpers/errors.ts";
 import { ceilDiv, rangeOf } from "../../helpers/math.ts";
 import { sharedBytesFor } from "../../renderer/lanes.ts";
 import { chainOf, type TensorCore } from "../../renderer/tensor_core_table.ts";
-import type { CopyEngine } from "../../renderer/renderer.ts";
+import type { CopyEngine, GridCaps } from "../../renderer/renderer.ts";
 import { vmax } from "../../uop/algebra/bounds.ts";
 import { contraction } from "../../uop/algebra/contraction.ts";
 import { findChain, productOf } from "../../uop/algebra/product_chain.ts";
@@ -40,6 +40,9 @@ import { type Bound, boundChain } from "./chain_bounds.ts";
 import { useChain } from "./chain_tiles.ts";
 import { oneLoop, sharedBytesOfStage, stage } from "./stage.ts";
 import { useTensorCore } from "./tensor_core.ts";
+
+/** What a group of threads may share. */
+type SharedRoom = Pick<GridCaps, "sharedBytes" | "sharedItem">;
 
 const REDUCE_OPTS = new Set(["UNROLL", "GROUP", "GROUPTOP"]);
 const EITHER_OPTS = new Set(["VECTOR", "PADTO", "UPCAST", "MERGE"]);
@@ -484,9 +487,9 @@ export class Kernel {
 
   /**
    * The AST with all opts in it. Indices are not simplified yet.
-   * @param sharedBytes what a group may share: beyond it rings are given up buffer by buffer, then tiles
+   * @param room what a group may share: beyond it rings are given up buffer by buffer, then tiles
    */
-  finish(sharedBytes: number = Infinity): UOp {
+  finish(room?: SharedRoom): UOp {
     if (this.applied.length === 0 && !this.grid) return this.ast;
     this.checkThreads();
     const groups = this.grid ? this.globalAxes() : new Set<AxisState>();
@@ -522,7 +525,7 @@ export class Kernel {
       const bounded = boundChain(this.ast, unit.core, chain);
       if (bounded !== undefined) [this.ast, this.bound] = [bounded.ast, bounded.bound];
     }
-    this.ast = this.withStages(this.ast, sharedBytes);
+    this.ast = this.withStages(this.ast, room);
     if (unit !== undefined) {
       this.ast = unit.sums.length > 0
         ? useChain(this.ast, unit.core, chain)
@@ -532,7 +535,7 @@ export class Kernel {
   }
 
   /** The AST with the STAGEs that {@linkcode finish} leaves. */
-  private withStages(ast: UOp, sharedBytes: number): UOp {
+  private withStages(ast: UOp, room?: SharedRoom): UOp {
     const stages = this.applied.filter((o) => o.op === "STAGE");
     const rings = stages.map(({ ring = 1 }) => ring), depth = Math.max(0, ...rings);
     const threads = [...this.output, ...this.reduce].reduce(
@@ -541,12 +544,13 @@ export class Kernel {
     );
     const group = this.grid ? { threads, core: this.onUnit?.core, engine: this.engine } : undefined;
     const made = stages.reduce((u, s) => stage(u, s, group), depth > 1 ? oneLoop(ast) : ast);
-    if (depth === 0 || sharedBytesFor(toposort(made).map(sharedBytesOfStage)) <= sharedBytes) return made;
+    if (depth === 0 || room === undefined) return made;
+    if (sharedBytesFor(toposort(made).map((u) => sharedBytesOfStage(u, room))) <= room.sharedBytes) return made;
     this.applied = this.applied.flatMap((o): Opt[] => {
       if (o.op !== "STAGE") return [o];
       return depth < 2 ? [] : [{ ...o, ring: Math.min(o.ring ?? 1, depth - 1) }];
     });
-    return this.withStages(ast, sharedBytes);
+    return this.withStages(ast, room);
   }
 }
 

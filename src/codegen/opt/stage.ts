@@ -18,8 +18,8 @@ import { prod } from "../../helpers/math.ts";
 import { vmax } from "../../uop/algebra/bounds.ts";
 import { indexForm, slopeOf, strideAlong } from "../../uop/algebra/linear_form.ts";
 import { simplifyKernel } from "../../uop/algebra/valid.ts";
-import { SHARED_ALIGN } from "../../renderer/lanes.ts";
-import type { CopyEngine } from "../../renderer/renderer.ts";
+import { SHARED_ALIGN, sharedItemOf } from "../../renderer/lanes.ts";
+import type { CopyEngine, GridCaps } from "../../renderer/renderer.ts";
 import {
   type SharedTile,
   SWIZZLED_PIECE,
@@ -263,11 +263,11 @@ export function placeIn(u: UOp, flat: UOp): UOp {
   return simplifyKernel(x.floorDiv(row).mul(blockOf(arg, elementsOf(u), u.dtype)).add(y.mul(row)).add(turned));
 }
 
-/** Bytes of shared memory that `u` takes: 0 where it is no STAGE there. */
-export function sharedBytesOfStage(u: UOp): number {
+/** Bytes of shared memory of `grid` that `u` takes: 0 where it is no STAGE there. */
+export function sharedBytesOfStage(u: UOp, grid?: Pick<GridCaps, "sharedItem">): number {
   if (u.op !== Ops.STAGE || argOf(u, Ops.STAGE).scope !== "shared") return 0;
   const { depth } = argOf(u, Ops.STAGE), barriers = isOfBoxes(u) ? SHARED_ALIGN : 0;
-  return bufferSizeOf(u) * u.dtype.itemsize * depth + barriers;
+  return bufferSizeOf(u) * sharedItemOf(u.dtype, grid) * depth + barriers;
 }
 
 /** Does a copy engine bring the tiles of STAGE `u`? */

@@ -3,16 +3,17 @@ import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { makeNullDevice } from "../../../backends/null/null.ts";
 import { excessOf } from "../../../src/codegen/machine/group_limits.ts";
 import { Kernel } from "../../../src/codegen/opt/kernel.ts";
-import type { AxisOpt } from "../../../src/codegen/opt/opt.ts";
 import { type Backend, registerBackend } from "../../../src/device/device.ts";
-import { dtypes } from "../../../src/dtype/dtype.ts";
+import { type DType, dtypes } from "../../../src/dtype/dtype.ts";
 import { CudaRenderer } from "../../../src/renderer/c/cuda_c.ts";
 import { cudaCaps } from "../../../src/renderer/cuda_caps.ts";
+import { sharedBytesOf } from "../../../src/renderer/lanes.ts";
 import type { Capabilities, LinearProgram, Renderer } from "../../../src/renderer/renderer.ts";
-import { AxisKind } from "../../../src/uop/core/args.ts";
+import { DEFAULT_LIMITS, webGpuCaps } from "../../../src/renderer/webgpu_caps.ts";
+import { AxisKind, LocalArg } from "../../../src/uop/core/args.ts";
 import { opCarrier, reduce } from "../../../src/uop/core/carrier.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
-import { index, load, param, range, sink, store, type UOp } from "../../../src/uop/core/uop.ts";
+import { index, load, param, range, sink, store, type UOp, uop } from "../../../src/uop/core/uop.ts";
 import { DeviceError, Tensor } from "../../../mod.ts";
 import { SMALL_GRID } from "../../fixtures/sim.ts";
 import { onDevice } from "../../support/on_device.ts";
@@ -81,26 +82,50 @@ GRIDS.forEach((caps, ordinal) => {
   });
 });
 
-Deno.test("limits: rings are given up before tiles", () => {
-  const f32 = dtypes.float32, n = 256;
+/** The rings of a product of `n` x `n` matrices, four and three tiles deep where `room` is enough. */
+function ringsOf(dtype: DType, room: { sharedBytes: number; sharedItem?: (d: DType) => number }): string {
+  const n = 256;
   const i = range(n, 0, AxisKind.LOOP), j = range(n, 1, AxisKind.LOOP), k = range(n, 2, AxisKind.REDUCE);
-  const at = (slot: number, x: UOp, y: UOp): UOp => load(index(param(slot, f32, n * n), x.mul(n).add(y)));
-  const sum = reduce(opCarrier(Ops.ADD, f32), [at(1, i, k).mul(at(2, k, j))], [k]);
-  const ast = sink([store(index(param(0, f32, n * n), i.mul(n).add(j)), sum)]);
-  const shape: AxisOpt[] = [
-    { op: "LOCAL", axis: 0, arg: 16 },
-    { op: "LOCAL", axis: 1, arg: 16 },
-    { op: "UNROLL", axis: 0, arg: 16 },
-  ];
+  const at = (slot: number, x: UOp, y: UOp): UOp => load(index(param(slot, dtype, n * n), x.mul(n).add(y)));
+  const sum = reduce(opCarrier(Ops.ADD, dtype), [at(1, i, k).mul(at(2, k, j))], [k]);
+  const kernel = new Kernel(sink([store(index(param(0, dtype, n * n), i.mul(n).add(j)), sum)]), true);
+  kernel.apply({ op: "LOCAL", axis: 0, arg: 16 }).apply({ op: "LOCAL", axis: 1, arg: 16 });
+  kernel.apply({ op: "UNROLL", axis: 0, arg: 16 });
+  kernel.apply({ op: "STAGE", input: 1, ring: 4 }).apply({ op: "STAGE", input: 2, ring: 3 }).finish(room);
+  return kernel.applied.flatMap((o) => o.op === "STAGE" ? [o.ring] : []).join(" ");
+}
+
+Deno.test("limits: rings are given up before tiles", () => {
   // a tile of 16 x 16, each row with 16 bytes that are not used
   const tile = 16 * (16 + 4) * 4;
-  for (const [bytes, want] of [[7 * tile, "4 3"], [6 * tile, "3 3"], [3 * tile, "1 1"], [tile, ""]] as const) {
-    const kernel = new Kernel(ast, true);
-    for (const o of shape) kernel.apply(o);
-    kernel.apply({ op: "STAGE", input: 1, ring: 4 }).apply({ op: "STAGE", input: 2, ring: 3 }).finish(bytes);
-    const rings = kernel.applied.flatMap((o) => o.op === "STAGE" ? [o.ring] : []);
-    assertEquals(rings.join(" "), want, `${bytes} bytes`);
+  for (const [tiles, want] of [[7, "4 3"], [6, "3 3"], [3, "1 1"], [1, ""]] as const) {
+    assertEquals(ringsOf(dtypes.float32, { sharedBytes: tiles * tile }), want, `${tiles} tiles`);
   }
+  // integers of eight bits take a word each where WGSL shares them
+  const bytes = 16 * (16 + 16), { sharedItem } = webGpuCaps(DEFAULT_LIMITS, true, false).grid!;
+  assertEquals(ringsOf(dtypes.uint8, { sharedBytes: 7 * bytes }), "4 3");
+  assertEquals(ringsOf(dtypes.uint8, { sharedBytes: 7 * bytes, sharedItem }), "");
+  assertEquals(ringsOf(dtypes.uint8, { sharedBytes: 7 * 4 * bytes, sharedItem }), "4 3");
+});
+
+Deno.test("limits: what has fewer bits than a word is a word where WGSL shares it", () => {
+  const grid = webGpuCaps(DEFAULT_LIMITS, true, false).grid!, plain = { ...grid, sharedItem: undefined };
+  for (
+    const [dtype, each] of [[dtypes.bool, 4], [dtypes.uint8, 4], [dtypes.int16, 4], [dtypes.float16, 2], [
+      dtypes.float32,
+      4,
+    ], [
+      dtypes.int64,
+      8,
+    ]] as const
+  ) {
+    const memory = uop(Ops.LOCAL, dtype, [], new LocalArg(0, 4096, "shared"));
+    const program = { uops: [memory], params: [], grid: { size: [1, 1, 1] } } as unknown as LinearProgram;
+    assertEquals(sharedBytesOf(program, grid), 4096 * each, dtype.name);
+    assertEquals(sharedBytesOf(program, plain), 4096 * dtype.itemsize, dtype.name);
+    assertEquals(excessOf(program, { ...H200, grid }) === undefined, each < 8, dtype.name);
+  }
+  assertEquals(webGpuCaps(DEFAULT_LIMITS, false, false).grid!.sharedItem!(dtypes.float16), 4);
 });
 
 Deno.test("limits: a kernel given as text is held to them by name, before it is compiled", () => {
