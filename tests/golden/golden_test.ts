@@ -17,10 +17,12 @@ import {
   devicesOpen,
   firstOfEach,
   isBeyond,
+  isInSoftware,
+  MOST_SLOW,
   readAll,
-  ULPS,
-  type Ulps,
+  type UlpLimit,
 } from "./golden.ts";
+import { isMeasured, MEASURED, readUlps, ulpsAllowed } from "./ulps.ts";
 
 /** What has arrays of millions on its way, which the reference goes through one by one: devices alone compute them. */
 const LARGE = new Set(["gather | many", "gather | columns", "at list | many"]);
@@ -39,8 +41,14 @@ await Device.open(Device.default); // before the tests
 /** Devices that open here, or the one that DEV names; the others are named with the reason. */
 const devices = await devicesOpen((name, error) => console.log(`golden: ${name} is left out: ${error.message}`));
 
-/** Where distances were measured, and these. */
-const MEASURED = ["JS", "WASM", "CLANG", "WEBGPU"], ulps: Ulps = JSON.parse(await Deno.readTextFile(ULPS));
+const ulps = readUlps();
+
+/** Four times what was measured of a device; of an adapter that was not, four times the worst of all that were. */
+function ulpLimit(device: string): UlpLimit | undefined {
+  if (!isMeasured(device)) return undefined;
+  if (device !== "WEBGPU" || isInSoftware(device)) return (key) => ulpsAllowed(ulps, key, device);
+  return (key) => Math.max(...MEASURED.map((d) => ulpsAllowed(ulps, key, d)));
+}
 
 /** Runs what a case needs on its device, where DEV names that, too. */
 async function within<T>(device: string, fn: () => Promise<T>): Promise<T> {
@@ -50,21 +58,14 @@ async function within<T>(device: string, fn: () => Promise<T>): Promise<T> {
 /** One batch of cases in so many, and of a program so many cases. */
 const every = Number(Deno.env.get("GOLDEN_EVERY") ?? 1), most = Number(Deno.env.get("GOLDEN_MOST") ?? Infinity);
 
-/** Cases of a program on an adapter in software, which compiles for long. */
-const MOST_SLOW = 2;
-
-/** Does a processor do what an adapter should? */
-function isInSoftware(device: string): boolean {
-  return device === "WEBGPU" && /llvmpipe|swiftshader|software/i.test(String(Device.get(device).info().adapter));
-}
-
 for (const device of devices) {
   const chosen = firstOfEach(isInSoftware(device) ? Math.min(most, MOST_SLOW) : most), get = batches(device, chosen);
+  const limit = ulpLimit(device);
   cases.forEach((c, i) => {
     if (Math.floor(i / BATCH) % every !== 0 || !chosen.has(i)) return;
     const run = async (): Promise<void> => {
       const b = await get(i), read = await readAll(b);
-      checkAll(c, b, (t) => read.get(t)!, MEASURED.includes(device) ? ulps : undefined);
+      checkAll(c, b, (t) => read.get(t)!, limit);
     };
     Deno.test(`golden ${device}: ${c.name}`, async () => {
       const before = kernelsElsewhere(device);

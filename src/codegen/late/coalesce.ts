@@ -23,6 +23,8 @@ const REMEMBERED = [Ops.LOAD, Ops.ACC];
  * Brings positions with quotients to normal form, now that lanes and threads are numbers in them: (2 * x + 1) // 98 is
  * x // 49, and what copies share is told from the constant in which they differ. Where a position was read from memory it
  * stays: algebra would make what is below the LOAD anew, the stores that it waits for among them, and both would run.
+ * With a variable in the LOAD's place 8 of 778 kernels that index are others on a card, and some of them search a sorted
+ * list twice: choices around what was read are made anew, too.
  */
 export function simplifyAddresses(sink: UOp): UOp {
   return rebuild(sink, (u, src) => {
