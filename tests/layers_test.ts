@@ -251,6 +251,36 @@ Deno.test("layers: imports name files that exist", () => {
   assert.deepEqual(missing, []);
 });
 
+/** Not looked at: sources of VIZ's page are joined to one text, where each finds the others' functions by name. */
+const STORY = /^src\/story\//;
+
+/** What packages call, whose sources are changed (package/npm.ts). */
+const OF_PACKAGES = ["src/tensor/families.ts: addLateFamilies"];
+
+Deno.test("layers: no function, value or class is exported that nothing imports", () => {
+  const users = ["tests/", "bench/", "examples/"].flatMap((f) => [...sources(f)]);
+  const texts = [...all, ...users.map((path) => ({ path, text: Deno.readTextFileSync(new URL(path, ROOT)) }))];
+  const imported = new Set<string>(), whole = new Set<string>();
+  for (const { path, text } of texts) {
+    const code = stripped(text, true), file = (specifier: string): string => target(path, specifier) ?? specifier;
+    for (const [, names, from] of code.matchAll(/\b(?:import|export)\s[^;{}"]*\{([^}]*)\}\s*from\s*"([^"]+)"/g)) {
+      for (const name of names.split(",")) {
+        imported.add(`${file(from)}: ${name.trim().replace(/^type\s+(?!as\b)/, "").split(/\s+as\s+/)[0]}`);
+      }
+    }
+    for (const [, a, b] of code.matchAll(/\*[^;"{}]*from\s*"([^"]+)"|\bimport\(\s*"([^"]+)"/g)) whole.add(file(a ?? b));
+  }
+  for (const path of Object.values(JSON.parse(Deno.readTextFileSync(new URL("deno.json", ROOT))).exports as object)) {
+    whole.add(path.slice(2));
+  }
+  const exported = all.filter(({ path }) => !whole.has(path) && !STORY.test(path)).flatMap(({ path, text }) =>
+    [...stripped(text, false).matchAll(/^export (?:async )?(?:function\*?|const|let|(?:abstract )?class) (\w+)/gm)]
+      .map(([, name]) => `${path}: ${name}`)
+  );
+  assert.ok(exported.length > 1500, String(exported.length));
+  assert.deepEqual(exported.filter((name) => !imported.has(name)), OF_PACKAGES);
+});
+
 Deno.test("layers: left of program nothing touches Deno or navigator", () => {
   const wrong: string[] = [];
   for (const { path, text } of all) {

@@ -17,7 +17,7 @@ const NON_BLOCKING = 1, NO_TIMING = 2;
 const SPIN_MS = 0.03, IMMEDIATE_MS = 2;
 
 /** A kernel and its buffers, as errors name it: "E_4 (float32[16], float32[16])". */
-export function kernelText({ name, params }: LinearProgram): string {
+function kernelText({ name, params }: LinearProgram): string {
   return `${name} (${params.map((p) => `${p.dtype}[${p.size}]`).join(", ")})`;
 }
 

@@ -27,7 +27,7 @@ export function valTypeOf(d: DType): ValType {
 }
 
 /** Wraps an i32 to the range of a narrow integer. */
-export function wrap(b: Builder, d: DType, x: Node): Node {
+function wrap(b: Builder, d: DType, x: Node): Node {
   if (d.bits >= 32 || d.isBool) return x;
   if (d.isUnsigned) return b.instr("i32.and", I32, [x, b.i32(d.bits === 8 ? 0xff : 0xffff)]);
   return b.instr(d.bits === 8 ? "i32.extend8_s" : "i32.extend16_s", I32, [x]);

@@ -15,7 +15,7 @@ import { BINDING_ALIGN } from "./webgpu_memory.ts";
 const COMPUTE = 0x4;
 
 /** A compiled source. */
-export class Pipeline {
+class Pipeline {
   /** Why it cannot run, once that is known. */
   error: Error | undefined;
   constructor(readonly pipeline: GPUComputePipeline, readonly layout: GPUBindGroupLayout) {}

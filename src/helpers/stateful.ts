@@ -5,7 +5,7 @@
  */
 
 /** The method that gives what is walked for tensors by name, in place of the object's own fields. */
-export const STATE: unique symbol = Symbol("state");
+const STATE: unique symbol = Symbol("state");
 
 /** What `x` says its state is; undefined where it says nothing. */
 export function stateOf(x: object): Readonly<Record<string, unknown>> | undefined {

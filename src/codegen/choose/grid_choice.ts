@@ -110,7 +110,7 @@ export function pricedPlans(
 }
 
 /** A kernel with the opts of a plan; undefined where they are not possible: the AST has more to say than axes and accesses. */
-export function planned(ast: UOp, renderer: Renderer, { base, plan }: PricedPlan): Kernel | undefined {
+function planned(ast: UOp, renderer: Renderer, { base, plan }: PricedPlan): Kernel | undefined {
   const kernel = kernelOf(ast, renderer);
   try {
     if (base.merges.length > 0) applyMerges(kernel, base.merges);

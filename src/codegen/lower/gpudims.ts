@@ -39,7 +39,7 @@ function hardware(prefix: "gidx" | "lidx", dimension: number, size: UOp): UOp {
 }
 
 /** Ranges as digits of one number, innermost first: the digit of each. */
-export function digits(flat: UOp, sizes: readonly number[]): UOp[] {
+function digits(flat: UOp, sizes: readonly number[]): UOp[] {
   let stride = 1;
   return sizes.map((n, i) => {
     const shifted = stride === 1 ? flat : flat.floorDiv(stride);

@@ -36,7 +36,7 @@ export interface Access {
 }
 
 /** Is an access of `n` elements side by side along an axis, of `size`, always whole, ungated and at a multiple of `n`? */
-export function isAligned(a: Access, axis: number, size: number, n: number): boolean {
+function isAligned(a: Access, axis: number, size: number, n: number): boolean {
   return size % n === 0 && !a.gated[axis] && a.offset % n === 0 &&
     a.strides.every((s, i) => i === axis || s !== s || s % n === 0);
 }

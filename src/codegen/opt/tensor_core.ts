@@ -135,7 +135,7 @@ export function sharedOperand(core: TensorCore, u: UOp, side: UOp, k: UOp): Shar
  * Which row of eight 16-bit elements each lane gives LDMATRIX the address of: the row begins with this element of that lane,
  * in an operand of four matrices or, of two, in the one of this number of two tiles.
  */
-export function rowOf(
+function rowOf(
   lane: UOp,
   four: boolean,
   isTransposed: boolean,

@@ -145,7 +145,7 @@ function callsOf(calls: unknown, at: string): NonNullable<ChatMessage["tool_call
   });
 }
 /** The object of arguments in JSON; a model may have written none. */
-export function argumentsOf(text: string): unknown {
+function argumentsOf(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

@@ -34,7 +34,7 @@ export function inputsText(inputs: readonly (Item | undefined)[]): string {
 }
 
 /** Why memory of a device cannot hold a tensor, whatever is freed; undefined where it may. */
-export function shortOf(shape: readonly number[], dtype: DType, device: string): string | undefined {
+function shortOf(shape: readonly number[], dtype: DType, device: string): string | undefined {
   let nbytes = dtype.itemsize;
   for (const n of shape) nbytes *= n;
   if (!(nbytes > ALWAYS)) return undefined;
@@ -52,7 +52,7 @@ export function longList(n: number): string | undefined {
 /** What to do about sizes of lists. */
 export const FEWER = "the sizes come from the model's inputs or its constants, let them be smaller";
 /** What to do about sizes of results. */
-export const SMALLER = "give the model smaller inputs, or load it by { device } on one that holds more";
+const SMALLER = "give the model smaller inputs, or load it by { device } on one that holds more";
 
 /** Why the result of a node cannot be, with its inputs and what to do; undefined where it can. */
 export function hugeResult(

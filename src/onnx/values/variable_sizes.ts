@@ -20,7 +20,7 @@ export function areSymbolic(sizes: ArrayLike<unknown>): boolean {
 }
 
 /** A number where the variables do not matter. */
-export function settled(x: Size): Size {
+function settled(x: Size): Size {
   if (typeof x === "number") return x;
   const node = simplifySize(x.uop);
   return node.op === Ops.CONST ? Number(node.value) : x;

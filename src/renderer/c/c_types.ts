@@ -45,7 +45,7 @@ function byBits(kind: "int" | "uint"): Readonly<Record<number, DType>> {
 /** Integer types by their bits. */
 const SIGNED: Readonly<Record<number, DType>> = byBits("int");
 /** Those without a sign. */
-export const UNSIGNED: Readonly<Record<number, DType>> = byBits("uint");
+const UNSIGNED: Readonly<Record<number, DType>> = byBits("uint");
 
 /** What a scalar is called. */
 export function scalarType(d: DType): string {

@@ -37,7 +37,7 @@ function extend(e: Emitter, d: DType, r: string): string {
 }
 
 /** A 16-bit float as float32. */
-export function widen(e: Emitter, d: DType, x: string): string {
+function widen(e: Emitter, d: DType, x: string): string {
   const h = inRegister(e, d, x);
   if (d === float16) return e.op("f32", "cvt.f32.f16", h);
   const zero = e.once("b16 0", () => [e.op("b16", "mov.b16", "0")])[0];
@@ -45,7 +45,7 @@ export function widen(e: Emitter, d: DType, x: string): string {
 }
 
 /** A float32 rounded to a 16-bit float. */
-export function narrow(e: Emitter, d: DType, x: string): string {
+function narrow(e: Emitter, d: DType, x: string): string {
   const r = inRegister(e, float32, x);
   if (d === float16) return e.op("b16", "cvt.rn.f16.f32", r);
   if (e.arch >= 80) return e.op("b16", "cvt.rn.bf16.f32", r);

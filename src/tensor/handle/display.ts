@@ -66,7 +66,7 @@ export interface Visible {
 }
 
 /** What can be seen of a tensor without computing anything. @param anyDevice also read devices with a queue */
-export function visible(t: TensorBase, limit: number = MAX_VALUES, anyDevice: boolean = false): Visible {
+function visible(t: TensorBase, limit: number = MAX_VALUES, anyDevice: boolean = false): Visible {
   let base = latest(bare(t.uop)), repeats = true;
   while (isMovement(base.op)) {
     repeats &&= base.op === Ops.RESHAPE || base.op === Ops.EXPAND;
@@ -125,7 +125,7 @@ function headText(t: TensorBase): string {
 }
 
 /** A tensor as text: shape, dtype, device, and its values if they can be seen. */
-export function textOf(t: TensorBase): string {
+function textOf(t: TensorBase): string {
   const { values, constant, disposedAt, hidden } = visible(t);
   if (values !== undefined) return `${headText(t)}\n${formatValues(values, t.shape, t.dtype)}`;
   if (constant !== undefined) return `${headText(t)}\n${t.ndim === 0 ? "" : "filled with "}${constantText(constant)}`;
@@ -233,7 +233,7 @@ function pngOf(
  *
  * @throws {ShapeError} if an image is asked for and the shape is none
  */
-export function bundleOf(t: TensorBase, options: DisplayOptions = {}): MimeBundle {
+function bundleOf(t: TensorBase, options: DisplayOptions = {}): MimeBundle {
   const shape = t.shape, size = imageSize(shape);
   if (options.image && size === undefined) {
     throw new ShapeError("draw an image of", {

@@ -99,7 +99,7 @@ function byBounds(u: UOp): UOp | undefined {
 }
 
 /** Constants evaluate; bounds decide. Every stage. */
-export const pmFold: PatternMatcher = new PatternMatcher("fold", [
+const pmFold: PatternMatcher = new PatternMatcher("fold", [
   rule(
     UPat.op(ALU_OPS, { name: "u", when: (u) => u.srcMask0 === 1 && u.srcMask1 === 0 }),
     ({ u }) => foldConst(u.op, u.dtype, u.src),

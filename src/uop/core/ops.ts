@@ -125,7 +125,7 @@ export type Ops = (typeof Ops)[keyof typeof Ops];
 /** Flags of {@linkcode opFlags}. */
 const COMMUTATIVE = 1, ASSOCIATIVE = 2, COMPARISON = 4, MOVEMENT = 8, IDEMPOTENT = 16, BOUNDARY = 32;
 /** More flags: what has the value of its source, and what threads must reach together. */
-export const SAME = 1024, COLLECTIVE = 2048;
+const SAME = 1024, COLLECTIVE = 2048;
 /**
  * More flags, of ALU ops. What operands may be: FLOATS alone, INTEGERS alone, no floats (BITS); all where none of them
  * stands. FUNCTION: of one float, called by its name in lower case in most languages.

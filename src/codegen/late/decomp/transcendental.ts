@@ -132,7 +132,7 @@ const LOG2_F64 = [
 ];
 
 /** Base-2 logarithm: exponent plus that of a mantissa between sqrt(1/2) and sqrt(2). */
-export function log2(x: UOp): UOp {
+function log2(x: UOp): UOp {
   const d = x.dtype, wide = d.bits === 64, ints = intLike(d);
   const tiny = x.lt(wide ? 2 ** -1022 : 2 ** -126);
   const bits = tiny.where(x.mul(wide ? 2 ** 54 : 2 ** 25), x).bitcast(ints);
@@ -338,7 +338,7 @@ export function sin(x: UOp): UOp {
 }
 
 /** Cosine: the sine a quadrant further. */
-export function cos(x: UOp): UOp {
+function cos(x: UOp): UOp {
   return circular(x, 1);
 }
 
