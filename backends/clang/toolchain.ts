@@ -163,7 +163,10 @@ export function parseProbe(path: string, text: string): Toolchain {
   return { path, version, macros, flags: [...FLAGS, ...own, ...wide, ...LINK] };
 }
 
-/** One process to start: its arguments, where its output goes, and what to do with the result. */
+/**
+ * One process to start: its arguments, where its output goes, and what to do with the result. Its files are in a folder
+ * that is removed afterwards (`ObjectCache.inFolder`).
+ */
 export interface Job {
   readonly args: readonly string[];
   /** File for standard output, if it is wanted. */
@@ -193,8 +196,7 @@ function runEach(jobs: readonly Job[]): void {
  * Ends a shell's script: what it makes in a folder of this process goes with the process, if that is interrupted while the
  * compilers run, or killed.
  */
-function cleaning(folder: string | undefined): [before: string, after: string] {
-  if (folder === undefined) return ["", ""];
+function cleaning(folder: string): [before: string, after: string] {
   const remove = `rm -rf ${quote(folder)}`;
   return [`trap '' HUP; trap ${quote(`${remove}; exit 1`)} INT TERM\n`, `\nkill -0 $PPID 2>/dev/null || ${remove}`];
 }
@@ -205,7 +207,7 @@ export function runAll(jobs: readonly Job[]): void {
     clangCounters.compilers += jobs.length;
     return runEach(jobs);
   }
-  const [before, after] = cleaning(temporaryOf(jobs[0].log));
+  const { log } = jobs[0], [before, after] = cleaning(temporaryOf(log) ?? log.slice(0, log.lastIndexOf("/")));
   const script = jobs.map((j) => {
     const command = `${j.args.map(quote).join(" ")} 2>${quote(j.log)}${j.stdout ? ` >${quote(j.stdout)}` : ""}`;
     return `(${command}${j.final !== undefined ? ` && mv ${quote(j.made!)} ${quote(j.final)}` : ""}) </dev/null &`;

@@ -239,11 +239,22 @@ test("the doctor with and without a compiler on PATH", async (folder) => {
 
 // ---- processes
 
-test("a process killed while it compiles leaves a cache that works, and is cleaned up", async (folder) => {
-  // slow the first time
+/** Whether a file is there within ten seconds. */
+async function isThere(path: string): Promise<boolean> {
+  for (let i = 0; i < 400; i++) {
+    if (await Deno.stat(path).then(() => true, () => false)) return true;
+    await new Promise((r) => setTimeout(r, 25));
+  }
+  return false;
+}
+
+/** Kills a process while its compiler waits for a file `go`; gives the compiler, the cache, and which folders are left there. */
+async function killCompiling(folder: string): Promise<{ cc: string; cache: string; left: () => string[] }> {
   const cc = await script(
     folder,
-    `case "$*" in *0.c*) [ -e ${folder}/started ] || { touch ${folder}/started; sleep 2; };; esac\nexec ${compiler} "$@"`,
+    `cd ${folder}
+    case "$*" in *0.c*) [ -e started ] || { touch started; while [ ! -e go ]; do sleep 0.05; done; };; esac
+    exec ${compiler} "$@"`,
   );
   const cache = `${folder}/cache`, url = `data:application/typescript,${encodeURIComponent(PROGRAM)}`;
   const child = new Deno.Command(Deno.execPath(), {
@@ -253,23 +264,34 @@ test("a process killed while it compiles leaves a cache that works, and is clean
     stdout: "null",
     stderr: "null",
   }).spawn();
-  for (let i = 0; i < 400; i++) {
-    if (await Deno.stat(`${folder}/started`).then(() => true, () => false)) break;
-    await new Promise((r) => setTimeout(r, 25));
-  }
+  assert.ok(await isThere(`${folder}/started`), "no compiler was started");
   child.kill("SIGKILL");
   assert.equal((await child.status).success, false);
-  const left = () => filesBelow(cache).filter((f) => f.includes(".tmp/"));
+  const below = (path: string) => [...Deno.readDirSync(path)].map((e) => `${path}/${e.name}`);
+  const left = () => below(`${cache}/clang`).flatMap(below).filter((f) => f.endsWith(".tmp"));
   assert.ok(left().length > 0, "it was killed too late for this test");
-  const { info } = reportOf(await run(cache, { CC: cc }));
-  assert.ok(left().length > 0, "what another process may be using stays");
-  const [folderLeft] = [...Deno.readDirSync(String(info.cache))].filter((e) => e.name.endsWith(".tmp"));
-  const old = new Date(Date.now() - 2 * 3600e3);
-  await Deno.utime(`${info.cache}/${folderLeft.name}`, old, old);
-  // the next process that compiles something removes it
-  await Deno.remove(`${info.cache}/index`);
+  return { cc, cache, left };
+}
+
+test("a process killed while it compiles leaves a cache that works, and is cleaned up", async (folder) => {
+  const { cc, cache, left } = await killCompiling(folder);
   reportOf(await run(cache, { CC: cc }));
-  assert.deepEqual(left().filter((f) => f.includes(folderLeft.name)), []);
+  const old = new Date(Date.now() - 2 * 3600e3), [folderLeft] = left();
+  assert.ok(folderLeft !== undefined, "what another process may be using stays");
+  await Deno.utime(folderLeft, old, old);
+  // the next process that compiles something removes it
+  await Deno.remove(`${folderLeft}/../index`);
+  reportOf(await run(cache, { CC: cc }));
+  assert.deepEqual(left(), []);
+  await Deno.writeTextFile(`${folder}/go`, "");
+});
+
+test("compilers whose process was killed remove what they made", async (folder) => {
+  const { cc, cache, left } = await killCompiling(folder);
+  await Deno.writeTextFile(`${folder}/go`, "");
+  for (let i = 0; i < 400 && left().length > 0; i++) await new Promise((r) => setTimeout(r, 25));
+  assert.deepEqual(left(), []);
+  reportOf(await run(cache, { CC: cc }));
 });
 
 test("a working folder that changes does not matter", async (folder) => {
