@@ -383,7 +383,7 @@ for (const [engine, args] of [["node", []], ["node", [FORBID]], ["bun", []]] as 
       assert.equal(report[22], `${failed(22)}the worker has ended: it called process.exit()`);
       assert.match(report[23], /^DataError: Cannot load items 23 in worker 0: .*late/);
       assert.equal(report[24], `${failed(24)}it did not answer within 100 ms`);
-      assert.match(report[25], /could not be cloned/);
+      assert.match(report[25], /could not be cloned|DataCloneError/);
       assert.match(report.nowhere, /nowhere\.mjs/);
     },
   });

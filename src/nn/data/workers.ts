@@ -1,7 +1,7 @@
 /**
  * Threads that load items: each imports the user's module, and answers lists of indices with the items. In: indices; out:
  * items, or a DataError that says which worker failed and why. A thread that ends is an error of what it was asked for.
- * Threads are Web Workers, or under Node, which has none, node:worker_threads.
+ * Threads are Web Workers, or under Node, which has none, node:worker_threads; in Bun's, `process.exit` ends the thread.
  *
  * @module
  */
@@ -25,6 +25,8 @@ interface WebWorker {
   onmessage: ((event: { readonly data: Answer }) => void) | null;
   onerror: ((event: { readonly message?: string; preventDefault?(): void }) => void) | null;
   onmessageerror: (() => void) | null;
+  /** Bun tells so when a thread has ended by itself. */
+  addEventListener(name: "close", listener: () => void): void;
 }
 /** A thread of either kind. */
 interface Thread {
@@ -39,6 +41,11 @@ interface Told {
 
 const UNREAD = "its answer could not be read";
 
+/** What an error says: Bun tells it with the lines of code around it. */
+function errorLine(message: string): string {
+  return /\n(?:error: )?(\S.*)\n +at /.exec(message)?.[1] ?? message;
+}
+
 /**
  * What runs in a thread. It is text, so that it needs no file beside a bundle. The first message names the module; `close`
  * and `exit` would end the thread without an event, so they tell first; not where Node.js ends it so for an error, which
@@ -48,6 +55,7 @@ const SOURCE = `
 let source, collate;
 const post = (message) => postMessage(message);
 const failed = (e) => ({ text: e instanceof Error ? e.name + ": " + e.message : String(e), stack: e?.stack });
+if (self.process?.versions?.bun) { self.stop = process.exit.bind(process); self.close ??= () => self.stop(); }
 const ends = (how, end) => (...args) => { if (!self.thrown) post({ id: -1, ending: how }); end(...args); };
 try { self.close = ends("it called close()", self.close.bind(self)); } catch {}
 try { if (self.Deno) Deno.exit = ends("it called Deno.exit()", self.close.bind(self)); } catch {}
@@ -87,15 +95,18 @@ function webWorkers(url: string): ((name: string, told: Told) => Thread) | undef
   if (Make === undefined) return undefined;
   return (name, told) => {
     const thread = new Make(url, { type: "module", name });
+    let isOpen = true;
     thread.onmessage = ({ data }) => told.answered(data);
     thread.onerror = (event) => {
       event.preventDefault?.();
-      told.ended(event.message ?? "it failed");
+      told.ended(errorLine(event.message ?? "it failed"));
     };
     thread.onmessageerror = () => told.ended(UNREAD);
+    thread.addEventListener("close", () => isOpen ? told.ended("the worker has ended") : undefined);
     return {
       send: (message) => thread.postMessage(message),
       end: () => {
+        isOpen = false;
         thread.onmessage = thread.onerror = thread.onmessageerror = null;
         thread.terminate();
       },
