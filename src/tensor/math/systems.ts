@@ -13,6 +13,7 @@ import { prod, rangeOf, sameArray } from "../../helpers/math.ts";
 import { checkBoolean, checkChoice, checkInteger, checkNumber, checkOptions } from "../../helpers/options.ts";
 import { broadcastTo } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
+import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, type UOp, uop } from "../../uop/core/uop.ts";
 import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import { checkIntegers } from "../handle/axes.ts";
@@ -20,6 +21,7 @@ import { checkTensor, type Operand, TensorBase } from "../handle/base.ts";
 import { isWeak } from "../handle/weak_numbers.ts";
 import { iotaAlong } from "../nodes/movement_nodes.ts";
 import { detachNode, floatConst } from "../nodes/numeric.ts";
+import { reduceNode } from "../nodes/reduce_nodes.ts";
 import { castNode } from "../nodes/scalars.ts";
 import { PASSED, step } from "./decompositions.ts";
 import { along, isDiagonal, minus, times, turned } from "./matrix_nodes.ts";
@@ -53,11 +55,20 @@ const VECTORS = new GradientArg((g, [, w], v) => {
 function rest(a: UOp, b: UOp, x: UOp): UOp {
   return minus(x, times(a, times(b, x)));
 }
-/** Of P = A⁺: -Pᵀ g Pᵀ + (1 - A P) gᵀ P Pᵀ + Pᵀ P gᵀ (1 - P A) (Golub and Pereyra, 1973). */
+/**
+ * Of P = A⁺: -Pᵀ g Pᵀ + (1 - A P) gᵀ P Pᵀ + Pᵀ P gᵀ (1 - P A) (Golub and Pereyra, 1973). Where A has as many independent
+ * rows, or columns, as it has, A P, or P A, is 1: what rounding leaves of the difference would be multiplied by P three times.
+ */
 const PSEUDOINVERSE = new GradientArg((g, [a], p) => {
-  const back = turned(p), up = turned(g);
-  const left = rest(a, p, times(times(up, p), back)), right = times(times(back, p), up);
-  return [minus(left.add(minus(right, times(times(right, p), a))), times(times(back, g), back))];
+  const back = turned(p), up = turned(g), [m, n] = shapeOf(a).slice(-2), axes = shapeOf(a).length - 2;
+  const rank = reduceNode(back.mul(a), Ops.ADD, [axes, axes + 1]); // the trace of A P
+  const unless = (full: number, x: UOp): UOp => {
+    const isFull = broadcastTo(constant(full - 0.5, a.dtype).lt(rank), shapeOf(x));
+    return full > Math.min(m, n) ? x : isFull.where(constant(0, x.dtype), x);
+  };
+  const left = unless(m, rest(a, p, times(times(up, p), back))), right = times(times(back, p), up);
+  const other = unless(n, minus(right, times(times(right, p), a)));
+  return [minus(left.add(other), times(times(back, g), back))];
 });
 
 /** A tensor whose values can be read. */

@@ -328,3 +328,22 @@ Deno.test("eig: values and vectors of real matrices, their gradients, and what h
   assertEquals((await Tensor.zeros([0, 3, 3]).eig())[1].shape, [0, 3, 3]);
   await assertRejects(() => Tensor.zeros([2, 3]).eig(), ShapeError, "it takes square matrices");
 });
+
+for (const device of await devicesHere()) {
+  Deno.test(`pinv on ${device}: of full rank its gradient is that of inv, and what is left of rounding is not multiplied`, async () => {
+    const list = Array.from({ length: 16 }, (_, i) => ((i * 7919 + 3) % 1009) / 256 - 2).with(0, 1.5);
+    for (let i = 8; i < 12; i++) list[i] = Math.fround(list[i - 8] + list[i - 4] + 0.03 * list[i]); // nearly of rank 3
+    const slope = (make: (t: Tensor) => Tensor, dtype: "float32" | "float64", device: string): Tensor => {
+      const at = new Tensor(list, { dtype, device }).reshape([4, 4]).realize();
+      at.requiresGrad = true;
+      return make(at).square().sum().gradient([at])[0];
+    };
+    const exact = await values(slope((t) => t.inv(), "float64", "JS"));
+    const found = await values(slope((t) => t.pinv(), "float32", device)), size = Math.max(...exact.map(Math.abs));
+    for (const [i, x] of found.entries()) assert(Math.abs(x - exact[i]) <= 1e-5 * size, `${i}: ${x}, not ${exact[i]}`);
+    const one = new Tensor([[2, 0], [0, 0]], { dtype: "float32", device, requiresGrad: true });
+    const weight = new Tensor([[1, 2], [3, 4]], { dtype: "float32", device });
+    const [g] = one.pinv().mul(weight).sum().gradient([one]); // of rank 1: by the formula of Golub and Pereyra
+    assertEquals(await g.tolist(), [[-0.25, 0.75], [0.5, 0]]);
+  });
+}
