@@ -18,6 +18,7 @@ import {
   floatConst,
   log1pNode,
   logNode,
+  logOddsNode,
   lt,
   over,
   scale,
@@ -64,7 +65,7 @@ const LOGIT_SLOPE = slope((x) => {
 });
 /** log(x / (1 - x)). */
 export function logitNode(x: UOp): UOp {
-  return withGradient(logNode(x.fdiv(shift(scale(x, -1), 1))), [x], LOGIT_SLOPE);
+  return withGradient(logOddsNode(x), [x], LOGIT_SLOPE);
 }
 
 const XLOGY = new GradientArg((g, [x, y]) => {

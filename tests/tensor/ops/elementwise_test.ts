@@ -188,6 +188,9 @@ function erf(x: number): number {
   return Math.sign(x) * (1 - Math.exp(-a * a) / Math.sqrt(Math.PI) / (a + k));
 }
 
+/** log(x / (1 - x)); 2 x - 1 is exact around 1/2. */
+const logit = (x: number) => Math.abs(x - 0.5) < 0.1 ? Math.log1p((2 * x - 1) / (1 - x)) : Math.log(x / (1 - x));
+
 const grid = (low: number, high: number, n = 401) =>
   Array.from({ length: n }, (_, k) => low + (high - low) * k / (n - 1));
 const near0 = [1e-30, -1e-10, 1e-4, -1e-3, 0];
@@ -210,6 +213,7 @@ const accuracy: readonly [string, (x: Tensor) => Tensor, (x: number) => number, 
   ["sigmoid", (x) => x.sigmoid(), (x) => 1 / (1 + Math.exp(-x)), grid(-4, 4), 4],
   ["expm1 by elu", (x) => x.elu(), (x) => x > 0 ? x : Math.expm1(x), [...grid(-4, 4), ...near0], 4],
   ["log1p by softplus", (x) => x.softplus(), (x) => Math.log1p(Math.exp(x)), grid(-4, 4), 5],
+  ["logit", (x) => x.logit(), logit, [...grid(0.01, 0.99), ...near0.map((x) => x + 0.5), 0.42, 0.58, 1e-30], 5],
   ["gelu", (x) => x.gelu(), (x) => x * (1 + erf(x / Math.SQRT2)) / 2, grid(-1, 5), 5],
 ];
 for (const [name, apply, truth, points, limit] of accuracy) {
