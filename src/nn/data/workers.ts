@@ -55,7 +55,7 @@ const SOURCE = `
 let source, collate;
 const post = (message) => postMessage(message);
 const failed = (e) => ({ text: e instanceof Error ? e.name + ": " + e.message : String(e), stack: e?.stack });
-if (self.process?.versions?.bun) { self.stop = process.exit.bind(process); self.close ??= () => self.stop(); }
+if (self.process?.versions?.bun) self.close ??= self.stop = process.exit.bind(process);
 const ends = (how, end) => (...args) => { if (!self.thrown) post({ id: -1, ending: how }); end(...args); };
 try { self.close = ends("it called close()", self.close.bind(self)); } catch {}
 try { if (self.Deno) Deno.exit = ends("it called Deno.exit()", self.close.bind(self)); } catch {}
@@ -95,18 +95,16 @@ function webWorkers(url: string): ((name: string, told: Told) => Thread) | undef
   if (Make === undefined) return undefined;
   return (name, told) => {
     const thread = new Make(url, { type: "module", name });
-    let isOpen = true;
     thread.onmessage = ({ data }) => told.answered(data);
     thread.onerror = (event) => {
       event.preventDefault?.();
       told.ended(errorLine(event.message ?? "it failed"));
     };
     thread.onmessageerror = () => told.ended(UNREAD);
-    thread.addEventListener("close", () => isOpen ? told.ended("the worker has ended") : undefined);
+    thread.addEventListener("close", () => told.ended("the worker has ended"));
     return {
       send: (message) => thread.postMessage(message),
       end: () => {
-        isOpen = false;
         thread.onmessage = thread.onerror = thread.onmessageerror = null;
         thread.terminate();
       },

@@ -225,18 +225,8 @@ export function log1pNode(x: UOp): UOp {
   return small.where(log1pNear(pick(small, x, 0)), logNode(shift(unless(small, x, 1), 1)));
 }
 /** log(1 + x) for 1 + x from sqrt(1/2) to sqrt(2). */
-function log1pNear(x: UOp): UOp {
+export function log1pNear(x: UOp): UOp {
   return x.add(x.mul(x).mul(poly(LOG1P, x)));
-}
-
-/**
- * log(x / (1 - x)). Around 1/2 that of 1 + (2 x - 1) / (1 - x), whose dividend is exact: what a quotient near 1 is rounded
- * by would be all digits of its logarithm.
- */
-export function logOddsNode(x: UOp): UOp {
-  const near = gt(x, 0.42).and(lt(x, 0.58)),
-    quotient = near.where(shift(scale(x, 2), -1), x).fdiv(shift(scale(x, -1), 1));
-  return near.where(log1pNear(pick(near, quotient, 0)), logNode(unless(near, quotient, 1)));
 }
 
 /** sin / cos. */

@@ -16,9 +16,9 @@ import {
   expm1Node,
   expNode,
   floatConst,
+  log1pNear,
   log1pNode,
   logNode,
-  logOddsNode,
   lt,
   over,
   scale,
@@ -60,12 +60,17 @@ export function expm1Value(x: UOp): UOp {
 }
 
 const LOGIT_SLOPE = slope((x) => {
-  const one = floatConst(1, x.dtype), outside = lt(x, 0).or(one.lt(x));
-  return select(outside, NaN, over(1, x.mul(shift(scale(x, -1), 1))));
+  const product = x.mul(shift(scale(x, -1), 1)); // below 0 outside of 0 to 1
+  return select(lt(product, 0), NaN, over(1, product));
 });
-/** log(x / (1 - x)). */
+/**
+ * log(x / (1 - x)). Around 1/2 that of 1 + (2 x - 1) / (1 - x), whose dividend is exact: what a quotient near 1 is rounded
+ * by would be all digits of its logarithm.
+ */
 export function logitNode(x: UOp): UOp {
-  return withGradient(logOddsNode(x), [x], LOGIT_SLOPE);
+  const y = shift(x, -0.5), near = lt(y.mul(y), 0.006);
+  const odds = near.where(y.add(y), x).fdiv(shift(scale(x, -1), 1));
+  return withGradient(near.where(log1pNear(odds), logNode(odds)), [x], LOGIT_SLOPE);
 }
 
 const XLOGY = new GradientArg((g, [x, y]) => {
