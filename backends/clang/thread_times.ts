@@ -55,8 +55,7 @@ export class ThreadRows implements ThreadTimes {
   }
 
   take(): Float64Array<ArrayBuffer> | undefined {
-    const length = this.written * WORDS;
-    this.written = 0;
+    const length = this.written * WORDS; // of the list that ran last: each who watches takes it
     if (length === 0) return undefined;
     if (this.taken?.length !== length) this.taken = this.rows?.subarray(0, length);
     return this.taken;

@@ -128,7 +128,7 @@ export interface ThreadTimes {
   start(counts: boolean): void;
   /** Ends, when all who began have. */
   stop(): void;
-  /** What was written of the last list of launches, once: it lasts until the next list runs, and a copy is read later. */
+  /** What was written of the last list of launches: it lasts until the next list runs, and a copy is read later. */
   take(): Float64Array<ArrayBuffer> | undefined;
   /** What was taken, as records. */
   read(rows: Float64Array): ThreadTime[];

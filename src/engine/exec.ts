@@ -12,7 +12,7 @@ import type { DType } from "../dtype/dtype.ts";
 import { envNumber } from "../helpers/env.ts";
 import { byteText, SpecError } from "../helpers/errors.ts";
 import { sum } from "../helpers/math.ts";
-import { spans } from "../helpers/spans.ts";
+import { type LaunchedStep, spans, tellAllLaunches } from "../helpers/spans.ts";
 import type { TemplateItem } from "../schedule/order/template.ts";
 import type { BoundSchedule } from "../schedule/schedule.ts";
 import { argOf, Int64 } from "../uop/core/args.ts";
@@ -213,39 +213,45 @@ export function tellLaunches(items: readonly ExecItem[], run: (ends: Float64Arra
   if (items.length > ends.length) ends = new Float64Array(2 * items.length);
   const start = performance.now();
   run(ends);
-  if (spans.listener?.launches !== undefined) return spans.listener.launches(items, start, ends);
-  for (let i = 0; i < items.length; i++) {
-    const { name, device } = items[i].runner as CompiledKernel, endMs = start + ends[i];
-    const startMs = i === 0 ? start : start + ends[i - 1];
-    spans.listener?.({ kind: "launch", name, startMs, endMs, device, deviceMs: endMs - startMs, subject: items[i] });
-  }
+  if (spans.listener !== undefined) tellAllLaunches(spans.listener, items as readonly LaunchedStep[], start, ends);
 }
 
 function runOther(item: ExecItem, debug: number, underWay: UnderWay): void {
   const { runner, bufs } = item;
   stepLog.listener?.before(item);
-  const start = performance.now();
+  const isTold = spans.listener !== undefined || stepLog.listener !== undefined || debug >= 2;
+  const start = isTold ? performance.now() : 0;
+  const ended = (): void => {
+    GlobalCounters.copyCount++;
+    if (isTold) tellOther(item, debug, start);
+  };
   if (runner instanceof CollectiveStep) {
-    const works = startCollective(runner.what, bufs, item.line);
-    const text = `${runner.what.kind} ${byteText(runner.nbytes)} ${runner.what.rankText}`;
-    underWay.add(works, bufs, () => tellOther(item, debug, start, "collective", text));
+    underWay.add(startCollective(runner.what, bufs, item.line), bufs, ended);
     return;
   }
   if (runner instanceof CustomOp) runner.fn(bufs);
   else if (runner instanceof BufferCopy || runner instanceof BufferXfer) copyBuffer(bufs[0], bufs[1]);
   else return stepLog.listener?.after(item, 0);
+  ended();
+}
+
+/** What a step does that is no kernel, for people. */
+function textOf({ runner, bufs }: ExecItem): string {
+  if (runner instanceof CollectiveStep) {
+    return `${runner.what.kind} ${byteText(runner.nbytes)} ${runner.what.rankText}`;
+  }
   const nbytes = byteText(bufs[0].nbytes);
-  const text = runner instanceof CustomOp
-    ? `${runner.name} ${nbytes}`
-    : `copy ${nbytes}, ${runner.to} <- ${runner.from}`;
-  tellOther(item, debug, start, "copy", text);
+  if (runner instanceof BufferCopy || runner instanceof BufferXfer) {
+    return `copy ${nbytes}, ${runner.to} <- ${runner.from}`;
+  }
+  return `${(runner as CustomOp).name} ${nbytes}`;
 }
 
 /** Tells of what is no kernel, and has ended. */
-function tellOther(item: ExecItem, debug: number, startMs: number, kind: "copy" | "collective", text: string): void {
-  const endMs = performance.now(), ms = endMs - startMs, { name } = item.bufs[0].device;
+function tellOther(item: ExecItem, debug: number, startMs: number): void {
+  const endMs = performance.now(), ms = endMs - startMs, { name } = item.bufs[0].device, text = textOf(item);
   stepLog.listener?.after(item, ms);
-  GlobalCounters.copyCount++;
+  const kind = item.runner instanceof CollectiveStep ? "collective" : "copy";
   spans.listener?.({ kind, name: text, startMs, endMs, device: name, subject: item });
   if (debug < 2) return;
   GlobalCounters.timeSumS += ms / 1e3;
@@ -261,16 +267,25 @@ function runOne(device: Device, item: ExecItem, launch: Launch, debug: number): 
   const checks = isOther && (compares || checksCustom([item])) && device.allocator.copyOut !== undefined;
   const check = checks ? expectedOf(item.ast!, launch, compares) : undefined;
   stepLog.listener?.before(item);
-  const startMs = performance.now(), ms = runTimed(device, launch), endMs = performance.now();
-  const { timeSync, allocator } = device, { name } = program.linear, own = timeSync === undefined ? undefined : ms;
-  const isQueued = device.renderer.caps.hasGrid && own === undefined && allocator.copyOut === undefined;
-  spans.listener?.(
-    { kind: "launch", name, startMs, endMs, device: device.name, deviceMs: own, isQueued, subject: item },
-  );
+  const ms = runTold(device, item, launch);
   stepLog.listener?.after(item, ms);
   GlobalCounters.timeSumS += ms / 1e3;
   check?.();
   if (debug >= 2) debugStep(item, device, program, ms);
+}
+
+/** Runs one kernel, waits for it where the device can wait, and tells of it. Gives milliseconds. */
+function runTold(device: Device, item: ExecItem, launch: Launch): number {
+  if (device.timesLaunches === true) {
+    tellLaunches([item], (ends) => device.run([launch], ends));
+    return ends[0];
+  }
+  const startMs = performance.now(), ms = runTimed(device, launch), endMs = performance.now();
+  const { timeSync, allocator } = device, { name } = launch.program.linear;
+  const deviceMs = timeSync === undefined ? undefined : ms;
+  const isQueued = device.renderer.caps.hasGrid && deviceMs === undefined && allocator.copyOut === undefined;
+  spans.listener?.({ kind: "launch", name, startMs, endMs, device: device.name, deviceMs, isQueued, subject: item });
+  return ms;
 }
 
 /** Whether kernels of the user's are among the steps, whose accesses SPEC=1 has JS check before they run. */

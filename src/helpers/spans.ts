@@ -47,6 +47,12 @@ export interface Span {
   readonly subject?: unknown;
 }
 
+/** A step that launches a kernel. */
+export interface LaunchedStep {
+  /** The kernel: its name, and where it runs. */
+  readonly runner: { readonly name: string; readonly device: string };
+}
+
 /** Hears spans. */
 export interface SpanListener {
   /** Called with each span. */
@@ -56,7 +62,7 @@ export interface SpanListener {
    * milliseconds after that each ended: as many of `ends` as there are steps, until the call returns. Where it is absent
    * each is told as a span.
    */
-  launches?(items: readonly unknown[], startMs: number, ends: Float64Array): void;
+  launches?(items: readonly LaunchedStep[], startMs: number, ends: Float64Array): void;
   /** False where it wants no lines of the user's with operations, for now: each costs a stack. {@linkcode tellLines} says so. */
   lines?: boolean;
 }
@@ -101,13 +107,26 @@ export function tellLines(): void {
   spans.wantsLines = listeners.length === 0 || listeners.some((l) => l.lines !== false);
 }
 
-/** Several listeners as one; launches are told at once where all of them hear them so. */
+/** Several listeners as one. */
 function together(all: readonly SpanListener[]): SpanListener {
   const one: SpanListener = (span) => all.forEach((f) => f(span));
-  if (all.every((f) => f.launches !== undefined)) {
-    one.launches = (items, startMs, ends) => all.forEach((f) => f.launches!(items, startMs, ends));
-  }
+  one.launches = (items, startMs, ends) => all.forEach((f) => tellAllLaunches(f, items, startMs, ends));
   return one;
+}
+
+/** Tells of launches that a device has timed: at once to who hears them so, to others of each as a span. */
+export function tellAllLaunches(
+  listener: SpanListener,
+  items: readonly LaunchedStep[],
+  origin: number,
+  ends: Float64Array,
+): void {
+  if (listener.launches !== undefined) return listener.launches(items, origin, ends);
+  for (let i = 0; i < items.length; i++) {
+    const subject = items[i], { name, device } = subject.runner, endMs = origin + ends[i];
+    const startMs = i === 0 ? origin : origin + ends[i - 1];
+    listener({ kind: "launch", name, startMs, endMs, device, deviceMs: endMs - startMs, subject });
+  }
 }
 
 /** Calls `fn`, and tells of it as a span where somebody listens; `more` says what it was about. */

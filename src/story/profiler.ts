@@ -181,7 +181,8 @@ export class Profiler {
   /** Begins to listen. @param counts whether counters of the processor are read, too */
   constructor(private readonly counts: boolean = false) {
     const listener: SpanListener = this.listener = (span) => this.hear(span);
-    listener.launches = (items, startMs, ends) => this.hearLaunches(items as readonly ExecItem[], startMs, ends);
+    listener.launches = (items, startMs, ends) =>
+      this.hearLaunches(items as readonly unknown[] as readonly ExecItem[], startMs, ends);
     for (const { name } of this.opened) this.threadsOf(name);
     this.stopListening = listen(listener);
   }
@@ -264,7 +265,9 @@ export class Profiler {
       this.threadsOf(device!); // before the first of its kernels runs
       this.compileMs += endMs - startMs;
     }
-    if (kind === "compile" || kind === "copy") this.opened = openDevices();
+    if (kind === "compile" || (kind === "copy" && !this.opened.some((d) => d.name === device))) {
+      this.opened = openDevices();
+    }
     if (kind === "schedule" && subject !== undefined) this.flowOf.set(subject as object, flow = ++this.flows);
     else if (kind === "run") flow = this.flowOf.get(subject as object) ?? 0;
     if (!isLaunch && kind !== "pass") this.sample(endMs); // these take no memory

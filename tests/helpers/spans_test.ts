@@ -28,14 +28,20 @@ Deno.test("spans: inner ones end first, and all who listen hear them", () => {
   assertEquals(spans.listener, undefined);
 });
 
-Deno.test("spans: launches are told at once where all who listen hear them so", () => {
-  const times: Float64Array[] = [], hears: SpanListener = () => {};
+Deno.test("spans: launches are told at once to who hears them so, to others one by one", () => {
+  const times: Float64Array[] = [], heard: Span[] = [], hears: SpanListener = () => assert(false);
   hears.launches = (_items, _startMs, ends) => times.push(ends);
-  const stops = [listen(hears), listen(hears)], ends = Float64Array.of(1, 2);
-  spans.listener!.launches!([1, 2], 0, ends);
+  const stops = [listen(hears), listen(hears)], ends = Float64Array.of(1, 3);
+  const items = ["a", "b"].map((name) => ({ runner: { name, device: "CLANG" } }));
+  spans.listener!.launches!(items, 10, ends);
   assertEquals(times, [ends, ends]);
-  stops.push(listen(() => {}));
-  assertEquals(spans.listener!.launches, undefined);
+  stops.push(listen((span) => heard.push(span)));
+  spans.listener!.launches!(items, 10, ends);
+  assertEquals(times, [ends, ends, ends, ends]);
+  assertEquals(heard.map((s) => [s.kind, s.name, s.device, s.startMs, s.endMs, s.deviceMs, s.subject]), [
+    ["launch", "a", "CLANG", 10, 11, 1, items[0]],
+    ["launch", "b", "CLANG", 11, 13, 2, items[1]],
+  ]);
   for (const stop of stops) stop();
   assertEquals(spans.listener, undefined);
 });

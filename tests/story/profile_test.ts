@@ -1,6 +1,6 @@
 /** Profiles: what ran, how often and for how long, on which device; of functions and of whole programs. */
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
-import { ArgumentError, Device, jit, Tensor } from "../../mod.ts";
+import { ArgumentError, context, Device, jit, Tensor } from "../../mod.ts";
 import { Profile, profile } from "../../src/story/profile.ts";
 import { Profiler } from "../../src/story/profiler.ts";
 import { listen, spans } from "../../src/helpers/spans.ts";
@@ -148,6 +148,39 @@ Deno.test({
     for (const { thread } of p.threads) assert(text.includes(`CLANG thread ${thread}`));
     step(x);
     assertEquals(Device.get("CLANG").threadTimes!.take(), undefined, "nobody watches any more");
+  },
+});
+
+Deno.test({
+  name: "profile CLANG: threads are told whoever else watches, and where kernels are launched one by one",
+  ignore: !devices.includes("CLANG"),
+  fn: async () => {
+    const x = Tensor.rand([256, 256], { device: "CLANG" }).realize(), step = jit((t: Tensor) => t.matmul(t).sum(0));
+    const work = (): void => [1, 2, 3].forEach(() => step(x)),
+      launchesOf = (p: Profile<unknown>): number[] => [
+        p.devices[0].launches,
+        p.threads.reduce((n, t) => Math.max(n, t.launches), 0),
+      ];
+    work();
+    const heard: string[] = [],
+      stop = listen(({ kind, name, deviceMs }) => {
+        if (kind === "launch" && deviceMs! > 0) heard.push(name);
+      });
+    const inner: Profile<unknown>[] = [], { error } = console, printed: string[] = [];
+    try {
+      const outer = await profile(async () => void inner.push(await profile(work)));
+      const [launches, most] = launchesOf(outer);
+      assertEquals(launchesOf(inner[0]), [launches, most]);
+      assert(launches > 0 && most > 0 && most <= launches, `${most} of ${launches}`);
+      assertEquals(heard.length, launches);
+      console.error = (...text: unknown[]) => printed.push(text.join(" "));
+      const alone = await context({ DEBUG: 2 }, () => profile(work));
+      assertEquals(alone.devices[0].launches, launches);
+      assert(launchesOf(alone)[1] > 0 && printed.some((line) => line.includes("CLANG")), alone.summary());
+    } finally {
+      console.error = error;
+      stop();
+    }
   },
 });
 
