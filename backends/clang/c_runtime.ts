@@ -110,14 +110,17 @@ static double now_ms(void) {
   return t.tv_sec * 1e3 + t.tv_nsec / 1e6;
 }
 
-/* What a thread did of a command: a row each, while somebody watches. Counters are -1 where there are none. */
+/* What a thread did of a command: a row each, while somebody watches: which of both and on which core as one number (ROW),
+   when it began and ended, and where counters are read, of which the number is below 0 then, these; -1 where there are
+   none. Each thread has rows of its own, so that none waits for a line of memory that another one writes. */
 #define SOFT 3 /* counted by the system: page faults, turns that others took, milliseconds on a core */
 #define HARD 3 /* by the processor: cycles, instructions, cache misses */
 #define COUNTERS (SOFT + HARD)
-typedef struct { double command, thread, core, begin, end, counts[COUNTERS]; } row_t;
-static row_t *rows; /* set by who runs commands, before it publishes any */
-static int row_limit, rows_count;
-static atomic_int row_count;
+#define ROW(command, thread, core) (((double)(command) * 4096 + (thread)) * 4096 + (core) + 1)
+typedef struct { double id, begin, end, counts[]; } row_t;
+static double *rows; /* set by who runs commands, before it publishes any */
+static int row_words, rows_each, rows_count; /* numbers of a row, rows of a thread, whether counters are read */
+static struct { _Alignas(64) int rows; } written[MAX_THREADS];
 static double rows_start;
 static int row_command;
 
@@ -192,16 +195,19 @@ int dino_counters(char *error, int size) {
 
 /* Begins the row of a thread for the command that runs; NULL where there is no room. */
 static row_t *begin_row(unsigned thread, double now) {
-  int at = atomic_fetch_add(&row_count, 1);
-  if (at >= row_limit) return NULL;
-  row_t *row = &rows[at];
-  *row = (row_t){.command = row_command, .thread = thread, .core = -1};
+  int at = written[thread].rows, core = -1;
+  if (at >= rows_each) return NULL;
+  written[thread].rows = at + 1;
+  row_t *row = (row_t *)(rows + ((size_t)thread * rows_each + at) * row_words);
 #ifdef __linux__
-  row->core = sched_getcpu();
+  core = sched_getcpu();
 #endif
-  if (rows_count) read_counters(row->counts);
-  else for (int i = 0; i < COUNTERS; i++) row->counts[i] = -1;
+  row->id = ROW(row_command, thread, core);
   row->begin = now - rows_start;
+  if (rows_count) {
+    row->id = -1 - row->id;
+    read_counters(row->counts);
+  }
   return row;
 }
 /* Ends it for now: before the chunk is counted as done, since nobody waits for the thread itself. counts are those of before. */
@@ -213,8 +219,9 @@ static void end_row(row_t *row, const double *before, double now) {
   for (int i = 0; i < COUNTERS; i++) if (counts[i] >= 0) row->counts[i] = counts[i] - before[i];
 }
 
-/* Takes chunks of kernel number id until none is left: those of the thread's own part, then of the next ones. */
-static void work(unsigned thread, unsigned id) {
+/* Takes chunks of kernel number id until none is left: those of the thread's own part, then of the next ones. now is the time,
+   0 where it is not known. */
+static void work(unsigned thread, unsigned id, double now) {
   row_t *row = NULL;
   double before[COUNTERS];
   /* one of a later kernel does no harm: no part has chunks of this one then */
@@ -227,7 +234,9 @@ static void work(unsigned thread, unsigned id) {
       continue;
     }
     command_t *c = current; /* stays until this chunk is counted as done */
-    if (rows && !row && (row = begin_row(thread, now_ms()))) memcpy(before, row->counts, sizeof before);
+    if (rows && !row && (row = begin_row(thread, now ? now : now_ms())) && rows_count) {
+      memcpy(before, row->counts, sizeof before);
+    }
     uint64_t i = c->chunks * (part + 1) / count - left;
     int begin = (int)(c->extent * i / c->chunks), end = (int)(c->extent * (i + 1) / c->chunks);
     ((kernel_t)c->fn)((void **)c->args, (const unsigned long long *)(c->args + c->nbufs), begin, end);
@@ -258,7 +267,7 @@ static void *worker(void *arg) {
       return NULL;
     }
     seen = now;
-    work(thread, now);
+    work(thread, now, 0);
   }
 }
 
@@ -280,7 +289,7 @@ static void run_all(void *commands, int n, double *ends) {
     if (c->chunks <= 1 || worker_count == 0) {
       double before[COUNTERS];
       row_t *row = rows ? begin_row(0, now) : NULL;
-      if (row) memcpy(before, row->counts, sizeof before);
+      if (row && rows_count) memcpy(before, row->counts, sizeof before);
       ((kernel_t)c->fn)((void **)c->args, (const unsigned long long *)(c->args + c->nbufs), 0, (int)c->extent);
       if (ends) ends[k] = (now = now_ms()) - start;
       if (row) end_row(row, before, now);
@@ -297,7 +306,7 @@ static void run_all(void *commands, int n, double *ends) {
     }
     atomic_store(&published, id);
     wake_all();
-    work(0, id);
+    work(0, id, now);
     for (int spins = 0; atomic_load_explicit(&done, memory_order_acquire) != c->chunks; spins++) {
       if (spins < SPIN) relax();
       else sched_yield();
@@ -314,19 +323,25 @@ void dino_run(void *commands, int n, double *ends) {
   pthread_mutex_unlock(&running);
 }
 
-/* The same, and what each thread did of each command, in rows; limit is how many there is room for, negative where the
-   counters are read too. Gives how many there would be. */
+/* The same, and what each thread did of each command, in rows; limit is how many numbers there is room for, negative where
+   the counters are read too. Gives how many numbers the rows have. */
 int dino_run_watched(void *commands, int n, double *ends, double *into, int limit) {
   pthread_mutex_lock(&running);
-  row_limit = limit < 0 ? -limit : limit;
   rows_count = limit < 0;
-  atomic_store(&row_count, 0);
-  rows = (row_t *)into;
+  row_words = 3 + (rows_count ? COUNTERS : 0);
+  rows_each = (limit < 0 ? -limit : limit) / row_words / (worker_count + 1);
+  for (int t = 0; t <= worker_count; t++) written[t].rows = 0;
+  rows = into;
   run_all(commands, n, ends);
   rows = NULL;
-  int count = atomic_load(&row_count);
+  size_t end = 0;
+  for (int t = 0; t <= worker_count; t++) {
+    size_t words = (size_t)written[t].rows * row_words;
+    memmove(into + end, into + (size_t)t * rows_each * row_words, words * sizeof *into);
+    end += words;
+  }
   pthread_mutex_unlock(&running);
-  return count;
+  return (int)end;
 }
 
 /* Keeps this library where it is: threads may still wait in it, and memory come back to it, when the last module that

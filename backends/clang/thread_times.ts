@@ -15,10 +15,12 @@ const COUNTED: readonly (readonly [keyof ThreadCounts, string])[] = [
   ["instructions", "instructions"],
   ["cacheMisses", "cache misses"],
 ];
-/** Numbers of a row: launch, thread, core, begin, end, and what is counted. */
-const WORDS = 5 + COUNTED.length;
-/** Rows that are kept of one list of launches. */
-const ROWS = 1 << 14;
+/** Numbers of a row: launch, thread and core in one, begin, end; and of one with what is counted, whose first is below 0. */
+const WORDS = 3, COUNTED_WORDS = WORDS + COUNTED.length;
+/** Threads, and cores, fewer than these: in the first number of a row launch, thread and core + 1 are digits. */
+const BASE = 4096;
+/** Numbers that are kept of one list of launches. */
+const ROOM = 1 << 17;
 
 /** The rows. */
 export class ThreadRows implements ThreadTimes {
@@ -35,7 +37,7 @@ export class ThreadRows implements ThreadTimes {
 
   start(counts: boolean): void {
     this.watchers++;
-    this.rows ??= new Float64Array(ROWS * WORDS);
+    this.rows ??= new Float64Array(ROOM);
     this.counts ||= counts;
   }
   stop(): void {
@@ -45,25 +47,27 @@ export class ThreadRows implements ThreadTimes {
     this.written = 0;
   }
 
-  /** Rows that there is room for, as the runtime takes it: negative where counters are read. */
+  /** Numbers that there is room for, as the runtime takes it: negative where counters are read. */
   get limit(): number {
-    return this.counts ? -ROWS : ROWS;
+    return this.counts ? -ROOM : ROOM;
   }
-  /** Notes that a list of launches has filled so many rows. */
-  note(rows: number): void {
-    this.written = Math.min(rows, ROWS);
+  /** Notes that a list of launches has written so many numbers. */
+  note(length: number): void {
+    this.written = length;
   }
 
   take(): Float64Array<ArrayBuffer> | undefined {
-    const length = this.written * WORDS; // of the list that ran last: each who watches takes it
-    if (length === 0) return undefined;
-    if (this.taken?.length !== length) this.taken = this.rows?.subarray(0, length);
+    const { written } = this; // of the list that ran last: each who watches takes it
+    if (written === 0) return undefined;
+    if (this.taken?.length !== written) this.taken = this.rows?.subarray(0, written);
     return this.taken;
   }
   read(rows: Float64Array): ThreadTime[] {
     const out: ThreadTime[] = [];
-    for (let at = 0; at < rows.length; at += WORDS) {
-      const [launch, thread, core, beginMs, endMs, ...counts] = rows.subarray(at, at + WORDS);
+    for (let at = 0, end = 0; at < rows.length; at = end) {
+      end = at + (rows[at] < 0 ? COUNTED_WORDS : WORDS);
+      const [first, beginMs, endMs, ...counts] = rows.subarray(at, end), id = first < 0 ? -1 - first : first;
+      const core = id % BASE - 1, thread = Math.floor(id / BASE) % BASE, launch = Math.floor(id / BASE ** 2);
       const known = COUNTED.map(([name], i) => [name, counts[i]] as const).filter(([, n]) => n >= 0);
       const isCounted = known.length > 0;
       out.push({ launch, thread, core, beginMs, endMs, counts: isCounted ? Object.fromEntries(known) : undefined });

@@ -87,6 +87,8 @@ const MAX_SPANS = 1_000_000;
 const LINE_MS = 0.016, LINES_MS = 25, LINES_PART = 0.003, COMPILE_PART = 0.03;
 /** Numbers of a piece of the log. */
 const PIECE = 1 << 15;
+/** Schedules that may wait until they run, with an arrow: most run at once, what throws in between never does. */
+const MAX_SCHEDULED = 8;
 
 /** Kinds of spans by number. */
 const KINDS: readonly SpanKind[] = [
@@ -169,8 +171,8 @@ export class Profiler {
   private opened = openDevices();
   /** Bytes that were in use last, by the text of the device. */
   private readonly used: number[] = [];
-  /** Of schedules the arrow to where they run. */
-  private readonly flowOf = new WeakMap<object, number>();
+  /** What was scheduled last and has not run yet, with the arrow to where it does. */
+  private readonly scheduled: (readonly [subject: unknown, flow: number])[] = [];
   private flows = 0;
   /** What the device tells later of launches. */
   private readonly later: Promise<unknown>[] = [];
@@ -268,8 +270,12 @@ export class Profiler {
     if (kind === "compile" || (kind === "copy" && !this.opened.some((d) => d.name === device))) {
       this.opened = openDevices();
     }
-    if (kind === "schedule" && subject !== undefined) this.flowOf.set(subject as object, flow = ++this.flows);
-    else if (kind === "run") flow = this.flowOf.get(subject as object) ?? 0;
+    if (kind === "schedule" && subject !== undefined) {
+      if (this.scheduled.push([subject, flow = ++this.flows]) > MAX_SCHEDULED) this.scheduled.shift();
+    } else if (kind === "run") {
+      const at = this.scheduled.findIndex(([of]) => of === subject);
+      if (at >= 0) flow = this.scheduled.splice(at, 1)[0][1];
+    }
     if (!isLaunch && kind !== "pass") this.sample(endMs); // these take no memory
     const where = kind === "pass" ? (subject as Work | undefined)?.device || undefined : device;
     const at = this.log.reserve(SPAN_SIZE), { piece } = this.log;

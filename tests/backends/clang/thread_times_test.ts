@@ -5,9 +5,10 @@ import { ThreadRows, uncountedText } from "../../../backends/clang/thread_times.
 Deno.test("thread rows: numbers become records, what is not counted is left out", () => {
   const rows = new ThreadRows(() => undefined);
   rows.start(true);
-  rows.rows!.set([0, 0, 3, 0.5, 1.5, 2, 1, 0.75, -1, -1, -1, 1, 4, -1, 2, 3, -1, -1, -1, -1, -1, -1]);
+  // launch, thread, core + 1 are digits to the base 4096; numbers below 0, less 1, are of rows with counters
+  rows.rows!.set([-1 - 4, 0.5, 1.5, 2, 1, 0.75, -1, -1, -1, (1 * 4096 + 4) * 4096, 2, 3]);
   assertEquals([rows.limit < 0, rows.take()], [true, undefined]);
-  rows.note(2);
+  rows.note(12);
   assertEquals(rows.read(rows.take()!), [
     {
       launch: 0,
@@ -19,8 +20,11 @@ Deno.test("thread rows: numbers become records, what is not counted is left out"
     },
     { launch: 1, thread: 4, core: -1, beginMs: 2, endMs: 3, counts: undefined },
   ]);
-  assertEquals(rows.take(), undefined, "once");
+  rows.start(false);
+  assertEquals(rows.take()!.length, 12, "each who watches takes it");
   rows.stop();
+  rows.stop();
+  assertEquals(rows.take(), undefined);
   assertEquals(rows.rows, undefined);
 });
 
