@@ -169,8 +169,8 @@ export class Profiler {
   private compileMs = 0;
   private readonly startMs: number = performance.now();
   private opened = openDevices();
-  /** Bytes that were in use last, by the text of the device. */
-  private readonly used: number[] = [];
+  /** Bytes that were in use last on each device. */
+  private readonly used = new Map<string, number>();
   /** What was scheduled last and has not run yet, with the arrow to where it does. */
   private readonly scheduled: (readonly [subject: unknown, flow: number])[] = [];
   private flows = 0;
@@ -227,8 +227,9 @@ export class Profiler {
     piece[at++] = startMs;
     piece[at++] = n;
     piece[at++] = length;
-    for (let i = 0; i < n; i++) piece[at++] = ends[i];
-    if (rows !== undefined) piece.set(rows, at);
+    // by one call each: what runs so seldom is interpreted, and slow by numbers
+    piece.set(ends.length === n ? ends : ends.subarray(0, n), at);
+    if (rows !== undefined) piece.set(rows, at + n);
   }
 
   /** The number of the kernels of steps. */
@@ -262,7 +263,7 @@ export class Profiler {
     this.count++;
     const isLaunch = kind === "launch", { texts } = this;
     let flow = 0;
-    if (!isLaunch) this.weighLines(endMs);
+    if (kind === "schedule" || kind === "replay") this.weighLines(endMs);
     if (kind === "compile") {
       this.threadsOf(device!); // before the first of its kernels runs
       this.compileMs += endMs - startMs;
@@ -276,7 +277,8 @@ export class Profiler {
       const at = this.scheduled.findIndex(([of]) => of === subject);
       if (at >= 0) flow = this.scheduled.splice(at, 1)[0][1];
     }
-    if (!isLaunch && kind !== "pass") this.sample(endMs); // these take no memory
+    // others take no memory
+    if (kind === "run" || kind === "replay" || kind === "copy" || kind === "read") this.sample(endMs);
     const where = kind === "pass" ? (subject as Work | undefined)?.device || undefined : device;
     const at = this.log.reserve(SPAN_SIZE), { piece } = this.log;
     piece[at] = SPAN;
@@ -297,10 +299,12 @@ export class Profiler {
 
   /** Notes how many bytes are in use, where that has changed. */
   private sample(ms: number): void {
-    for (const { name, allocator } of this.opened) {
-      const device = this.texts.number(name), { used } = allocator;
-      if (this.used[device] === used) continue;
-      this.used[device] = used;
+    const { opened } = this;
+    for (let i = 0; i < opened.length; i++) {
+      const { name, allocator: { used } } = opened[i];
+      if (this.used.get(name) === used) continue;
+      this.used.set(name, used);
+      const device = this.texts.number(name);
       const at = this.log.reserve(MEMORY_SIZE), { piece } = this.log;
       piece[at] = MEMORY;
       piece[at + 1] = device;
