@@ -314,6 +314,30 @@ Deno.test("explain: relu is Math.max, exp is Math.exp, and a name is the user's"
   assertStringIncludes(e.script, "const hidden = new Float32Array(4); // float32[4], 1 to ");
 });
 
+Deno.test("explain: names that a script has itself are given to no array, whatever the user calls his", async () => {
+  const words = new Set(
+    "arguments eval package floor isFar Float64Array BigUint64Array globalThis let yield".split(" "),
+  );
+  for (const name of ["int64", "float16", "bfloat16", "random numbers", "attention", "bool", "cumsum and sort"]) {
+    const { script } = explain(PROGRAMS[name][0]);
+    for (const [word] of script.replaceAll(/\/\/.*|"[^"]*"/g, "").matchAll(/[A-Za-z_$][\w$]*/g)) words.add(word);
+  }
+  assert(words.size > 100, [...words].join());
+  const names = Object.fromEntries([...words].map((word, i) => [word, Tensor.full([3], i).contiguous().realize()]));
+  const e = explain(() => {
+    const isFar = Object.values(names).reduce((a, b) => a.mul(0.5).add(b)).contiguous().realize();
+    const Float32Array_ = isFar.add(1).contiguous().realize();
+    const größe = Float32Array_.sub(2).contiguous().realize();
+    return größe.mul(3);
+  }, { names });
+  if (e.error !== undefined) throw e.error;
+  const lines = await run(e, "names of its own");
+  assert(farthest(lines) < 1e-4, lines.join("\n"));
+  assertMatch(e.script, /^const isFar_\d = /m);
+  assertMatch(e.script, /^const Float32Array_\d+ = /m);
+  assertMatch(e.script, /^const größe = /m);
+});
+
 Deno.test("explain: the numbers behind one element, largest terms first", () => {
   const x = new Tensor([[1, -2, 3, 0]], { dtype: "float32" }).realize();
   const w = new Tensor([[1, 5], [2, 0], [-4, 1], [9, 9]], { dtype: "float32" }).realize(),

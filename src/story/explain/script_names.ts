@@ -8,18 +8,24 @@ import { TYPESCRIPT_WORDS } from "../../renderer/c/typescript.ts";
 import { pathOf, sourceText } from "../program/calls.ts";
 import type { TraceBuffer, TraceStep } from "./explain_record.ts";
 
-/** Words that no array may be called. */
+/** Words that no array may be called: those of the language, in a module; what a script uses; what it declares itself. */
 const RESERVED = new Set(
   ("break case catch class const continue debugger default delete do else enum export extends false finally for function if " +
     "import in instanceof new null return super switch this throw true try typeof var void while with yield let static await " +
-    "async of Math Number BigInt Deno console data made recorded allowed name difference largest undefined NaN Infinity")
+    "async of implements interface package private protected public eval arguments " +
+    "undefined NaN Infinity globalThis Math Number BigInt Deno console Error URL ArrayBuffer DataView Int8Array Uint8Array " +
+    "Uint8ClampedArray Int16Array Uint16Array Int32Array Uint32Array BigInt64Array BigUint64Array Float16Array Float32Array " +
+    "Float64Array data made recorded allowed name difference largest floor isFar")
     .split(" ").concat(TYPESCRIPT_WORDS),
 );
 
 /** An identifier made of any text; "" of text without letters. */
 function identifierOf(text: string): string {
-  const clean = text.replace(/[^A-Za-z0-9_$]+/g, "_").replace(/^_+|_+$/g, "").replace(/^(?=\d)/, "_");
-  return /[A-Za-z]/.test(clean) ? clean : "";
+  const clean = text.replace(/[^\p{ID_Continue}$]+/gu, "_").replace(/^_+|_+$/g, "").replace(
+    /^(?!\p{ID_Start}|[_$])/u,
+    "_",
+  );
+  return /\p{L}/u.test(clean) ? clean : "";
 }
 
 /** Names that are given once each. */
@@ -43,9 +49,9 @@ export class NameTable {
 }
 
 const ASSIGNS = [
-  /\b(?:const|let|var)\s+([A-Za-z_$][\w$]*)\s*(?::[^=]+)?=[^=>]/,
-  /\bthis\.([A-Za-z_$][\w$]*)\s*(?:\?\?)?=[^=>]/,
-  /^(?:(?:readonly|private|public|protected|static|override)\s+)*#?([A-Za-z_$][\w$]*)\s*(?::[^=]+)?=[^=>]/,
+  /\b(?:const|let|var)\s+([\p{ID_Start}_$][\p{ID_Continue}$]*)\s*(?::[^=]+)?=[^=>]/u,
+  /\bthis\.#?([\p{ID_Start}_$][\p{ID_Continue}$]*)\s*(?:\?\?)?=[^=>]/u,
+  /^(?:(?:readonly|private|public|protected|static|override)\s+)*#?([\p{ID_Start}_$][\p{ID_Continue}$]*)\s*(?::[^=]+)?=[^=>]/u,
 ];
 
 /** A value that is no tensor: what is explained stands in the same line. */
@@ -70,7 +76,9 @@ function declaresMore(text: string): boolean {
     const c = text[i];
     if ("([{".includes(c)) depth++;
     else if (")]}".includes(c)) depth--;
-    else if (c === "," && depth === 0 && /^\s*[A-Za-z_$][\w$]*\s*=[^=>]/.test(text.slice(i + 1))) return true;
+    else if (c === "," && depth === 0 && /^\s*[\p{ID_Start}_$][\p{ID_Continue}$]*\s*=[^=>]/u.test(text.slice(i + 1))) {
+      return true;
+    }
   }
   return false;
 }
