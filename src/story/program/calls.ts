@@ -39,11 +39,17 @@ export function shortLine(at: string): string {
   return lineText(at).replace(/:\d+$/, "");
 }
 
-/** The text of a line, "" where it cannot be read. */
+/** The folders of an absolute path or file's URL at the beginning of a string. */
+const FOLDERS = /(["'`])(?:(?:file:\/\/)?\/|(?:file:\/\/\/)?[A-Za-z]:[\\/])(?:[^"'`\\/]+[\\/]+)+(?=[^"'`\\/]*\1)/g;
+
+/** The text of a line, "" where it cannot be read; of absolute paths in it the last part. */
 export function sourceText(at: string): string {
   const place = placeOf(at);
-  return place === undefined ? "" : (sourceLines(place.path)[place.line - 1] ?? "").trim();
+  return place === undefined ? "" : (sourceLines(place.path)[place.line - 1] ?? "").trim().replace(FOLDERS, "$1");
 }
+
+/** A line that calls nothing: V8 takes the first one for that of a class whose static fields are computed. */
+const IMPORTS = /^import\b(?!\s*[(.])/;
 
 /** A call on the way to an operation. */
 export interface Call {
@@ -71,7 +77,7 @@ function methodOf({ call }: Frame): string {
 
 /** What a call is called for people: "fields of Net", and nothing for a function that only a table of the library names. */
 function callName(call: string): string {
-  const m = /^(.*)\.<instance_members_initializer>$/.exec(call);
+  const m = /^(.*)\.<(?:instance_members|static)_initializer>$/.exec(call);
   return m !== null ? `fields of ${m[1]}` : /^(?:Jit|Object)\.fn$/.test(call) ? "captured" : call;
 }
 
@@ -84,7 +90,7 @@ export function pathOf(site: Line | undefined): CallPath {
   const frames = end < 0 ? all : all.slice(0, end); // who asked for the explanation is no part of it
   const first = frames.findIndex((f) => !f.isLibrary);
   if (first < 0) return { calls: at === "an unknown line" ? [] : [{ name: "", at }], method: "" };
-  const calls = frames.slice(first).filter((f) => !f.isLibrary).reverse()
+  const calls = frames.slice(first).filter((f) => !f.isLibrary && !IMPORTS.test(sourceText(f.at))).reverse()
     .map(({ call, at }) => ({ name: callName(call), at }));
   return { calls, method: first === 0 ? "" : methodOf(frames[first - 1]) };
 }
