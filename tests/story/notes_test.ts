@@ -11,10 +11,10 @@ const hasClang = Device.list().some((d) => d.name === "CLANG" && d.available);
 if (hasClang) Device.get("CLANG");
 
 /** What is noted while kernels are made for a card that is not there. */
-function notesOf(make: (device: string) => Tensor): Note[] {
+function notesOf(make: (device: string) => Tensor, writer: string = "CUDA"): Note[] {
   const heard: Note[] = [], stop = listenToNotes((n) => heard.push(n));
   try {
-    context({ NOOPT: 0, ALLOW_TF32: 0 }, () => make(openObserving("CUDA").name).realize());
+    context({ NOOPT: 0, ALLOW_TF32: 0 }, () => make(openObserving(writer).name).realize());
   } finally {
     stop();
   }
@@ -60,6 +60,44 @@ Deno.test("notes: kernels that are joined by their rows are told, with what they
     assertEquals([kind, numbers.kernels > 1, numbers.bytes > 0], ["passed", true, true]);
     assertMatch(text, new RegExp(`^${numbers.kernels} kernels `));
   }
+});
+
+Deno.test("notes: operands that are copied for matrix units are told", () => {
+  const told = (k: number): Note[] =>
+    notesOf((device) => {
+      const make = (shape: number[]): Tensor => Tensor.empty(shape, { dtype: "bfloat16", device }).realize();
+      return make([1024, k]).matmul(make([k, 1024]));
+    }, "PTX").filter((n) => /copied first, so that (?:it lies|they lie) as matrix units read rows$/.test(n.text));
+  const notes = told(1023);
+  assert(notes.length > 0 && notes.every((n) => n.kind === "passed" && n.numbers.copies >= 1), String(notes.length));
+  assertEquals(told(1024), []);
+});
+
+Deno.test("notes: kernels that are compiled once for all that differ by where they begin, and their order, are told", () => {
+  const heard: Note[] = [], stop = listenToNotes((n) => heard.push(n));
+  try {
+    const x = Tensor.rand([33, 6]).realize(),
+      half = Tensor.eye(6).mul(0.375).contiguous().realize(),
+      outputs: Tensor[] = [];
+    for (let t = 0, h = x.at([0, 1]); t < 32; t++) outputs.push(h = h.matmul(half).add(x.at(t)).add(x.at(32 - t)));
+    Tensor.realize(outputs);
+    // gradients of weights run as soon as they can free the activations that they read
+    const weights = [1, 2, 3, 4].map(() => Tensor.rand([64, 64], { requiresGrad: true }).realize());
+    const rows = Tensor.rand([256, 64]).realize();
+    weights.reduce((h, w) => h.matmul(w).tanh(), rows).square().mean().backward();
+    Tensor.realize(weights.map((w) => w.grad!));
+  } finally {
+    stop();
+  }
+  const shared = heard.filter((n) =>
+    /kernels differ by where in their buffers they begin: one is compiled for all$/.test(n.text)
+  );
+  assert(shared.length > 0 && shared.every((n) => n.numbers.kernels >= 2), heard.map((n) => n.text).join("\n"));
+  const ordered = heard.filter((n) => /^kernels run in another order than they were written in: at most /.test(n.text));
+  assert(
+    ordered.length > 0 && ordered.every((n) => n.numbers.least < n.numbers.most),
+    heard.map((n) => n.text).join("\n"),
+  );
 });
 
 Deno.test("notes: the plans beside the chosen one are told, with what the model expects of each", () => {

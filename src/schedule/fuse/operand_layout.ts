@@ -18,6 +18,7 @@ import { shapeOf } from "../../uop/core/shape.ts";
 import { type UOp, uop } from "../../uop/core/uop.ts";
 import { sourceIndex } from "../../uop/graph/movement_index.ts";
 import { moveLike } from "../../uop/graph/resolve.ts";
+import { note } from "../../uop/rewrite/record.ts";
 import { outputRanges } from "./fusion_plan.ts";
 
 /** Uses of each element from which a copy pays: it reads and writes each once, in pieces no smaller than the product would. */
@@ -110,5 +111,11 @@ export function layOut(u: UOp, capsOf: (u: UOp) => Capabilities): UOp {
     const o = operandOf(s, caps), layout = o && layoutFor(o, product, reduceOf(u).axes, caps);
     return layout === undefined ? s : copied(o!, layout);
   });
-  return src.every((s, i) => s === product.src[i]) ? u : u.withSrc([product.withSrc(src)]);
+  const copies = src.filter((s, i) => s !== product.src[i]).length;
+  if (copies === 0) return u;
+  const what = copies > 1
+    ? "both operands are copied first, so that they lie"
+    : "an operand is copied first, so that it lies";
+  note("passed", u, `${what} as matrix units read rows`, { copies });
+  return u.withSrc([product.withSrc(src)]);
 }

@@ -6,6 +6,9 @@
  *
  * @module
  */
+import { byteText } from "../../helpers/errors.ts";
+import { wantsNotes } from "../../uop/core/notes.ts";
+import { note } from "../../uop/rewrite/record.ts";
 import { entryOfKey, type Node, ordered, predecessors, versionKey } from "./kernel_graph.ts";
 
 /** Kernels beyond which the order is left: the search looks at all that are ready, each time. */
@@ -91,5 +94,12 @@ export function orderForMemory(nodes: readonly Node[], bytesOf: (entry: number) 
     return best;
   });
   const order = reversed.reverse();
-  return peakOf(order, uses, bytesOf) <= most * (1 - LEAST_GAIN) ? order.map((i) => nodes[i]) : nodes;
+  const least = peakOf(order, uses, bytesOf);
+  if (least > most * (1 - LEAST_GAIN)) return nodes;
+  const root = wantsNotes() ? nodes.find((n) => n.roots.length > 0)?.roots[0] : undefined;
+  if (root !== undefined) {
+    const text = `at most ${byteText(least)} of intermediates are there at once, and would be ${byteText(most)}`;
+    note("passed", root, `kernels run in another order than they were written in: ${text}`, { least, most });
+  }
+  return order.map((i) => nodes[i]);
 }

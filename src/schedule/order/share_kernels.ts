@@ -9,6 +9,7 @@ import { gcd } from "../../helpers/math.ts";
 import { argOf } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { constant, mayHave, toposort, type UOp, variable } from "../../uop/core/uop.ts";
+import { note } from "../../uop/rewrite/record.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
 import type { TemplateItem } from "./template.ts";
 
@@ -93,7 +94,21 @@ export function shareKernels(items: readonly TemplateItem[]): readonly TemplateI
         known.offsets.push(offsets);
       }
     }
-    for (const [form, { asts, offsets }] of forms) if (asts.length >= MIN_ALIKE) share(form, asts, offsets, made);
+    for (const [form, { asts, offsets }] of forms) {
+      if (asts.length < MIN_ALIKE) continue;
+      share(form, asts, offsets, made);
+      const kernels = asts.length;
+      if (made.has(asts[0])) {
+        note(
+          "passed",
+          asts[0],
+          `${kernels} kernels differ by where in their buffers they begin: one is compiled for all`,
+          {
+            kernels,
+          },
+        );
+      }
+    }
   }
   if (made.size === 0) return items;
   return items.map((item) => {
