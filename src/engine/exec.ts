@@ -12,7 +12,7 @@ import type { DType } from "../dtype/dtype.ts";
 import { envNumber } from "../helpers/env.ts";
 import { byteText, SpecError } from "../helpers/errors.ts";
 import { sum } from "../helpers/math.ts";
-import { type LaunchedStep, spans, tellAllLaunches } from "../helpers/spans.ts";
+import { type LaunchedStep, listeners, spans } from "../helpers/spans.ts";
 import type { TemplateItem } from "../schedule/order/template.ts";
 import type { BoundSchedule } from "../schedule/schedule.ts";
 import { argOf, Int64 } from "../uop/core/args.ts";
@@ -213,7 +213,22 @@ export function tellLaunches(items: readonly ExecItem[], run: (ends: Float64Arra
   if (items.length > ends.length) ends = new Float64Array(2 * items.length);
   const start = performance.now();
   run(ends);
-  if (spans.listener !== undefined) tellAllLaunches(spans.listener, items as readonly LaunchedStep[], start, ends);
+  if (spans.listener !== undefined) tellTimed(items as readonly LaunchedStep[], start, ends);
+}
+
+/** Tells of launches that a device has timed: at once to who hears them so, to others of each as a span. */
+export function tellTimed(items: readonly LaunchedStep[], origin: number, ends: Float64Array): void {
+  for (const listener of listeners) {
+    if (listener.launches !== undefined) {
+      listener.launches(items, origin, ends);
+      continue;
+    }
+    for (let i = 0; i < items.length; i++) {
+      const subject = items[i], { name, device } = subject.runner, endMs = origin + ends[i];
+      const startMs = i === 0 ? origin : origin + ends[i - 1];
+      listener({ kind: "launch", name, startMs, endMs, device, deviceMs: endMs - startMs, subject });
+    }
+  }
 }
 
 function runOther(item: ExecItem, debug: number, underWay: UnderWay): void {
@@ -241,10 +256,9 @@ function textOf({ runner, bufs }: ExecItem): string {
     return `${runner.what.kind} ${byteText(runner.nbytes)} ${runner.what.rankText}`;
   }
   const nbytes = byteText(bufs[0].nbytes);
-  if (runner instanceof BufferCopy || runner instanceof BufferXfer) {
-    return `copy ${nbytes}, ${runner.to} <- ${runner.from}`;
-  }
-  return `${(runner as CustomOp).name} ${nbytes}`;
+  if (runner instanceof CustomOp) return `${runner.name} ${nbytes}`;
+  const { to, from } = runner as BufferCopy | BufferXfer;
+  return `copy ${nbytes}, ${to} <- ${from}`;
 }
 
 /** Tells of what is no kernel, and has ended. */

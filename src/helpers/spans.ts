@@ -95,38 +95,17 @@ export function listen(listener: SpanListener): () => void {
   };
 }
 
-const listeners: SpanListener[] = [];
+/** All who listen now. */
+export const listeners: SpanListener[] = [];
 
 function update(): void {
-  spans.listener = listeners.length <= 1 ? listeners[0] : together([...listeners]);
+  spans.listener = listeners.length < 2 ? listeners[0] : (span) => [...listeners].forEach((f) => f(span));
   tellLines();
 }
 
 /** To be called when a listener wants lines that it did not want, or no longer. */
 export function tellLines(): void {
   spans.wantsLines = listeners.length === 0 || listeners.some((l) => l.lines !== false);
-}
-
-/** Several listeners as one. */
-function together(all: readonly SpanListener[]): SpanListener {
-  const one: SpanListener = (span) => all.forEach((f) => f(span));
-  one.launches = (items, startMs, ends) => all.forEach((f) => tellAllLaunches(f, items, startMs, ends));
-  return one;
-}
-
-/** Tells of launches that a device has timed: at once to who hears them so, to others of each as a span. */
-export function tellAllLaunches(
-  listener: SpanListener,
-  items: readonly LaunchedStep[],
-  origin: number,
-  ends: Float64Array,
-): void {
-  if (listener.launches !== undefined) return listener.launches(items, origin, ends);
-  for (let i = 0; i < items.length; i++) {
-    const subject = items[i], { name, device } = subject.runner, endMs = origin + ends[i];
-    const startMs = i === 0 ? origin : origin + ends[i - 1];
-    listener({ kind: "launch", name, startMs, endMs, device, deviceMs: endMs - startMs, subject });
-  }
 }
 
 /** Calls `fn`, and tells of it as a span where somebody listens; `more` says what it was about. */

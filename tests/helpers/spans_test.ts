@@ -1,5 +1,6 @@
 /** Spans: told while somebody listens, to all who do. */
 import { assert, assertEquals } from "@std/assert";
+import { tellTimed } from "../../src/engine/exec.ts";
 import { listen, listening, type Span, type SpanListener, spans, timed } from "../../src/helpers/spans.ts";
 
 Deno.test("spans: nobody listens, nothing is told", () => {
@@ -33,10 +34,10 @@ Deno.test("spans: launches are told at once to who hears them so, to others one 
   hears.launches = (_items, _startMs, ends) => times.push(ends);
   const stops = [listen(hears), listen(hears)], ends = Float64Array.of(1, 3);
   const items = ["a", "b"].map((name) => ({ runner: { name, device: "CLANG" } }));
-  spans.listener!.launches!(items, 10, ends);
+  tellTimed(items, 10, ends);
   assertEquals(times, [ends, ends]);
   stops.push(listen((span) => heard.push(span)));
-  spans.listener!.launches!(items, 10, ends);
+  tellTimed(items, 10, ends);
   assertEquals(times, [ends, ends, ends, ends]);
   assertEquals(heard.map((s) => [s.kind, s.name, s.device, s.startMs, s.endMs, s.deviceMs, s.subject]), [
     ["launch", "a", "CLANG", 10, 11, 1, items[0]],

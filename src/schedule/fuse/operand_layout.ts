@@ -113,9 +113,6 @@ export function layOut(u: UOp, capsOf: (u: UOp) => Capabilities): UOp {
   });
   const copies = src.filter((s, i) => s !== product.src[i]).length;
   if (copies === 0) return u;
-  const what = copies > 1
-    ? "both operands are copied first, so that they lie"
-    : "an operand is copied first, so that it lies";
-  note("passed", u, `${what} as matrix units read rows`, { copies });
+  note("passed", u, "operands are copied in rows for matrix units", { copies });
   return u.withSrc([product.withSrc(src)]);
 }

@@ -98,8 +98,8 @@ export function orderForMemory(nodes: readonly Node[], bytesOf: (entry: number) 
   if (least > most * (1 - LEAST_GAIN)) return nodes;
   const root = wantsNotes() ? nodes.find((n) => n.roots.length > 0)?.roots[0] : undefined;
   if (root !== undefined) {
-    const text = `at most ${byteText(least)} of intermediates are there at once, and would be ${byteText(most)}`;
-    note("passed", root, `kernels run in another order than they were written in: ${text}`, { least, most });
+    const text = `kernels run in another order, for ${byteText(least)} of intermediates at once, not ${byteText(most)}`;
+    note("passed", root, text, { least, most });
   }
   return order.map((i) => nodes[i]);
 }

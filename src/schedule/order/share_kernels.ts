@@ -97,17 +97,9 @@ export function shareKernels(items: readonly TemplateItem[]): readonly TemplateI
     for (const [form, { asts, offsets }] of forms) {
       if (asts.length < MIN_ALIKE) continue;
       share(form, asts, offsets, made);
-      const kernels = asts.length;
-      if (made.has(asts[0])) {
-        note(
-          "passed",
-          asts[0],
-          `${kernels} kernels differ by where in their buffers they begin: one is compiled for all`,
-          {
-            kernels,
-          },
-        );
-      }
+      if (!made.has(asts[0])) continue;
+      const text = `one is compiled for ${asts.length} kernels, which differ by where they begin`;
+      note("passed", asts[0], text, { kernels: asts.length });
     }
   }
   if (made.size === 0) return items;
