@@ -104,10 +104,8 @@ async function runTests({ args, env = {}, about, only }: Job, live: boolean): Pr
       stdout: live ? "inherit" : "piped",
       stderr: live ? "inherit" : "piped",
     }).spawn();
-    const { code } = live ? await child.status : await child.output().then(async (output) => {
-      writeWhole(new TextEncoder().encode(`\n${about}:\n`), output.stdout, output.stderr);
-      return output;
-    });
+    const output = live ? undefined : await child.output(), { code } = output ?? await child.status;
+    if (output !== undefined) writeWhole(new TextEncoder().encode(`\n${about}:\n`), output.stdout, output.stderr);
     try {
       const cases = parseReport(await Deno.readTextFile(report));
       return { about, code, cases: only === undefined ? cases : cases.filter((c) => only.test(c.name)) };

@@ -46,10 +46,10 @@ function textWriter(renderer: Renderer, layout: Partial<MemoryLayout>, more?: Wr
   return { renderer, layout, image: text, text, more };
 }
 
-/** Eight cores with AVX-512, 32 KiB and 1 MiB of cache, and clang. */
+/** Eight cores with AVX-512, 32 KiB and 1 MiB of cache. */
 function clang(): Writer {
-  const macros = new Set(["__AVX512F__", "__AVX2__", "__FMA__", "__FLT16_MANT_DIG__"]);
-  const caps = clangCaps({ macros, version: "clang version 19" }, 8, 32 << 10, 1 << 20);
+  const macros = new Set(["__AVX512F__", "__AVX512VL__", "__AVX2__", "__FMA__", "__FLT16_MANT_DIG__"]);
+  const caps = clangCaps({ macros }, 8, 32 << 10, 1 << 20);
   return textWriter(new CStyleRenderer(C_LANGUAGE, caps), { viewAlign: 1 });
 }
 

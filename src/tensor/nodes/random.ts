@@ -135,7 +135,7 @@ export function drawWord(): number {
 }
 
 /** 32 random bits for each counter in [c, c + n): shape [n], uint32. The counter's words are scalars. */
-export function randomBitsNode(
+function randomBitsNode(
   key: readonly [UOp, UOp],
   counter: readonly [high: UOp, low: UOp],
   n: number,

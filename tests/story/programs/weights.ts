@@ -9,7 +9,7 @@ const net = {
 const path = await Deno.makeTempFile({ suffix: ".safetensors" });
 await state.safeSave(state.getStateDict(net), path);
 const loaded = await state.safeLoad(path);
-const w = loaded["emb.weight"], picked = w.take ? w.at(loaded.ids) : w;
+const picked = loaded["emb.weight"].at(loaded.ids);
 const hidden = picked.half().matmul(loaded.half), logits = hidden.cast("bfloat16").matmul(loaded.brain).float();
 const best = logits.argmax(1), probs = logits.softmax(1);
 console.log(await best.tolist(), probs.shape, (await probs.sum().item() as number).toFixed(2));
