@@ -35,7 +35,7 @@ import {
 } from "./front/runners.ts";
 import { GlobalCounters } from "./stats.ts";
 import { runTimed } from "./timing.ts";
-import { difference } from "./validate.ts";
+import { difference, roundedOf } from "./validate.ts";
 
 /** The buffers that a step reads, and those it writes. */
 export interface Access {
@@ -321,9 +321,10 @@ function expectedOf(ast: UOp, { program, buffers, vars }: Launch, compares: bool
     throw error;
   }
   return () => {
+    const rounded = compares ? roundedOf(ast) : undefined;
     for (const { slot, writes } of program.linear.params) {
-      if (!writes || !compares) continue;
-      const why = difference(bytesOf(buffers[slot]), bytesOf(twins[slot]), buffers[slot].dtype);
+      if (!writes || rounded === undefined) continue;
+      const why = difference(bytesOf(buffers[slot]), bytesOf(twins[slot]), buffers[slot].dtype, rounded.get(slot));
       if (why !== undefined) {
         throw new SpecError(
           `Kernel ${program.linear.name} is wrong on ${buffers[slot].device.name}`,

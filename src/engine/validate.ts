@@ -6,6 +6,7 @@
 import { bf16BitsToF32, fp8BitsToF32 } from "../dtype/convert.ts";
 import { f16Value } from "../dtype/float16.ts";
 import { type DType, dtypes, smallFloatOf } from "../dtype/dtype.ts";
+import { argOf } from "../uop/core/args.ts";
 import { isAlu, Ops } from "../uop/core/ops.ts";
 import { toposort, type UOp } from "../uop/core/uop.ts";
 
@@ -37,6 +38,16 @@ export function roundedTo(value: UOp): DType {
     if ((isAlu(u.op) || u.op === Ops.REDUCE) && bits(u.dtype) < bits(least)) least = u.dtype;
   }
   return least;
+}
+
+/** By slot of a kernel AST: what is stored there is rounded to this on the way. */
+export function roundedOf(ast: UOp): Map<number, DType> {
+  const found = new Map<number, DType>();
+  for (const u of toposort(ast)) {
+    if (u.op !== Ops.STORE || u.src[0].op !== Ops.INDEX || u.src[0].src[0].op !== Ops.PARAM) continue;
+    found.set(argOf(u.src[0].src[0], Ops.PARAM).slot, roundedTo(u.src[1]));
+  }
+  return found;
 }
 
 /** The mean size of what is finite among floats. */

@@ -17,7 +17,7 @@ import { argOf } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { toposort, type UOp } from "../../uop/core/uop.ts";
 import { runTimed } from "../timing.ts";
-import { difference, roundedTo } from "../validate.ts";
+import { difference, roundedOf } from "../validate.ts";
 
 /** Elements after which operands repeat: a prime, so that rows differ. */
 const PERIOD = 16381;
@@ -67,16 +67,6 @@ function patternOf(dtype: DType, seed: number, limit: number): Uint8Array {
 function dtypesOf(ast: UOp): Map<number, DType> {
   const found = new Map<number, DType>();
   for (const u of toposort(ast)) if (u.op === Ops.PARAM) found.set(argOf(u, Ops.PARAM).slot, u.dtype);
-  return found;
-}
-
-/** By slot: what is stored there is rounded to this on the way. */
-function roundedOf(ast: UOp): Map<number, DType> {
-  const found = new Map<number, DType>();
-  for (const u of toposort(ast)) {
-    if (u.op !== Ops.STORE || u.src[0].src[0].op !== Ops.PARAM) continue;
-    found.set(argOf(u.src[0].src[0], Ops.PARAM).slot, roundedTo(u.src[1]));
-  }
   return found;
 }
 

@@ -272,7 +272,11 @@ const MATRIX_ROWS: readonly OpRow[] = [
   ofSquare("inv", (_, a) => `${a}.inv()`),
   ofSquare("det", (_, a) => `${a}.det()`),
   ofSquare("solve", (h, a) => `${a}.solve(${h.leaf([Math.min(4, ...h.shape.slice(-2)), 2], h.dtype.name)})`),
-  ofSquare("cholesky", (h, a) => `${a}.cholesky(${h.r.pick(["", "{ upper: true }"])})`),
+  // it reads one triangle, and its gradient is that of what is symmetric
+  ofSquare(
+    "cholesky",
+    (h, a) => `${a}.add(${a}.transpose(-1, -2)).mul(0.5).cholesky(${h.r.pick(["", "{ upper: true }"])})`,
+  ),
   ofSquare("qr", (_, a) => `${a}.qr()`, { results: 2 }),
   ofSquare("svd", (_, a) => `${a}.svd()`, { results: 3, smooth: false }),
   ofSquare("svd", (_, a) => `${a}.svd()[1]`),
