@@ -368,6 +368,7 @@ function manifest(): Record<string, unknown> {
 export async function makePackage(folder: string): Promise<void> {
   await Deno.remove(folder, { recursive: true }).catch(() => {});
   const declared = declare(`${folder}/types`);
+  declared.catch(() => {}); // it is thrown below, unless what comes before it fails, too
   for (const { fileName, code } of await bundle()) await write(`${folder}/${fileName}`, code);
   await write(`${folder}/package.json`, `${JSON.stringify(manifest(), undefined, 2)}\n`);
   await write(`${folder}/README.md`, await Deno.readTextFile(path("docs/npm.md")));

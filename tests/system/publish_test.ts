@@ -10,7 +10,7 @@ const RUN_TIME_IMPORTS =
 const MAX_BYTES = 6.4e6;
 
 Deno.test("publish: a dry run is clean, and the package is small", async () => {
-  const { code, stderr } = await runDeno(["publish", "--dry-run", "--allow-dirty"]);
+  const { code, stderr } = await runDeno(["publish", "--dry-run", "--allow-dirty"], { timeoutMs: 300_000 });
   assert.equal(code, 0, stderr);
   assert.match(stderr, /Checking for slow types/);
   assert.doesNotMatch(stderr.replaceAll(RUN_TIME_IMPORTS, ""), /warning|error\[|unsupported/i);
