@@ -266,7 +266,7 @@ export async function bundle(): Promise<readonly Output[]> {
             test:
               /\/src\/tensor\/(?:jit\/(?:jit|loops|scan_gradient|jit_places|jit_arguments)\.|transforms\/|variable\.)/,
           },
-          { name: "rules", test: /\/src\/uop\/(?:algebra\/(?:symbolic|divmod|valid)|rewrite\/(?!record)\w+)\./ },
+          { name: "rules", test: /\/src\/uop\/(?:algebra\/(?:symbolic|divmod|valid)|rewrite\/(?!record|walk)\w+)\./ },
           { name: "tensor", test: (id: string) => light.has(id) },
           { name: "engine", test: (id: string) => engine.has(id) },
         ],
