@@ -49,7 +49,7 @@ export abstract class StridedTensor extends TensorBase {
         reason: `stride must be a list of ${shape.length} numbers, not ${describeList(stride)}`,
       });
     }
-    const steps = stride.map((n: unknown) => checkCount(action, "stride", n));
+    const steps = Array.from(stride, (n: unknown) => checkCount(action, "stride", n)); // of holes, too
     checkCount(action, "storageOffset", storageOffset);
     const last = shape.reduce((end, n, i) => end + (n - 1) * steps[i], storageOffset);
     if (!shape.includes(0) && last >= count) {

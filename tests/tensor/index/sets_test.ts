@@ -149,6 +149,10 @@ for (
       "ShapeError: Cannot asStridedScatter shape [6]: it has 6 elements, and size [3] by strides [4] from 0 reads number 8",
       () => Tensor.zeros([6]).asStridedScatter(Tensor.zeros([3]), [3], [4]),
     ],
+    [
+      "ArgumentError: Cannot asStrided: stride must be an integer of at least 0, not undefined",
+      () => Tensor.zeros([6]).asStrided([3, 2], new Array(2)),
+    ],
     ["ArgumentError: Cannot histc: ", () => b().histc(0)],
     ["ArgumentError: Cannot histogram: min must not be above max, not 3 and 1", () => b().histc(2, 3, 1)],
     ["ShapeError: Cannot correlate shape [2, 2]: it must be 1-D", () => a().correlate(b())],
