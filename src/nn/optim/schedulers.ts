@@ -492,7 +492,7 @@ export class SequentialLR extends StepSchedule {
     if (!Array.isArray(milestones) || milestones.length !== schedulers.length - 1) {
       throw new ArgumentError(action, { reason: `${schedulers.length} schedulers have one milestone less` });
     }
-    const starts = [0, ...milestones.map((m: unknown) => checkInteger(action, "milestones", m, 0))];
+    const starts = [0, ...Array.from(milestones, (m: unknown) => checkInteger(action, "milestones", m, 0))];
     if (starts.some((m, i) => i > 0 && m <= starts[i - 1])) {
       throw new ArgumentError(action, { reason: `milestones must rise from above 0, unlike ${milestones.join(", ")}` });
     }

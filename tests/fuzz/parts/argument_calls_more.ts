@@ -190,8 +190,8 @@ export const FUNCTIONS: Readonly<Record<string, MakeCall>> = {
     opts({ reverse: bool(true), unroll: bool(true), length: int(3) }),
   ),
   whileLoop: free(
-    fn((x: Tensor) => x.lt(3).all()),
-    fn((x: Tensor) => x.add(1)),
+    fn((x: unknown) => (x instanceof Tensor ? x : f32(1)).lt(3).all()),
+    fn((x: unknown) => x instanceof Tensor ? x.add(1) : x),
     any(f32(2)),
     opts({ maxSteps: most(2) }),
   ),
