@@ -207,21 +207,22 @@ class Writer extends LaneVisitor<string> {
     const check = this.check(address, n, "Read"), { text } = decoding(base.dtype);
     const nbytes = base.op === Ops.PARAM ? u.dtype.itemsize : 0;
     const lanes = Array.from({ length: n }, (_, l) => fill(text, `${name}[${at}${l ? ` + ${l}` : ""}]`));
-    if (gate === undefined && u.src.length < 3) {
-      this.line(`${check};`);
-      this.read += nbytes;
-      return this.define(lanes);
-    }
     const [, , mask] = u.src;
     if (mask !== undefined) {
       const names = this.define(this.value(u.src[1]), "let"), [bits] = this.value(mask);
       names.forEach((v, l) => {
-        const one = { ...address, at: `(${at} + ${l})` };
-        this.line(
-          `if (${bits} >>> ${l} & 1) { ${this.check(one, 1, "Read")}; ${v} = ${fill(text, `${name}[${one.at}]`)}; }`,
-        );
+        this.line(`if (${bits} >>> ${l} & 1) {`);
+        this.line(`  ${this.check({ ...address, at: `${at} + ${l}` }, 1, "Read")};`);
+        if (nbytes > 0) this.line(`  count.read += ${nbytes / n};`);
+        this.line(`  ${v} = ${lanes[l]};`);
+        this.line("}");
       });
       return names;
+    }
+    if (gate === undefined) {
+      this.line(`${check};`);
+      this.read += nbytes;
+      return this.define(lanes);
     }
     const alt = u.src.length > 1 ? this.value(u.src[1]) : new Array<string>(n).fill(literal(u.dtype, 0));
     const names = this.define(alt, "let");

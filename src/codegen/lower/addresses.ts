@@ -1,15 +1,16 @@
 /**
  * The addresses of a kernel's copies. In: an index expression. Out: its value for the current combination, as a sum in
  * which copies share all that they can: first the terms that no copy changes, outer loops first so that sums of outer
- * terms leave the inner loops, then what differs, the constant last.
+ * terms leave the inner loops, then what differs, the constant last. And of a gate, the lanes for which it holds.
  *
  * @module
  */
-import type { DType } from "../../dtype/dtype.ts";
+import { type DType, dtypes } from "../../dtype/dtype.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { constant, type UOp } from "../../uop/core/uop.ts";
 import { buildAlu, plus, times } from "../ast/alu_builder.ts";
-import { indexForm, rangeOfFactor } from "../../uop/algebra/linear_form.ts";
+import { indexForm, rangeOfFactor, slopeOf } from "../../uop/algebra/linear_form.ts";
+import { splitAnd } from "../../uop/algebra/valid.ts";
 import type { Copies } from "./copies.ts";
 
 /** An index expression split by how it changes from copy to copy. */
@@ -100,4 +101,48 @@ export class Addresses {
     for (const r of this.copies.rangesOf(this.known(atom))) depth = Math.max(depth, this.order.get(r)!);
     return depth;
   }
+}
+
+/** The comparison of whole numbers that a condition is, or is the opposite of; undefined for others. */
+export function comparisonOf(c: UOp): UOp | undefined {
+  const less = c.op === Ops.CMPNE && c.src[1].isConst(1) ? c.src[0] : c;
+  return less.op === Ops.CMPLT && less.src[0].dtype.isInt ? less : undefined;
+}
+
+/**
+ * The lanes for which a gate holds, as the bits of a uint32: of conditions with a step of one a lane, each holds for all
+ * lanes below some number or for the others. undefined where one has another step.
+ * @param get what all lanes share @param first what the first lane has
+ */
+export function laneBits(
+  gate: UOp,
+  lane: UOp,
+  n: number,
+  depends: (u: UOp) => boolean,
+  get: (u: UOp) => UOp,
+  first: (u: UOp) => UOp,
+): UOp | undefined {
+  const word = dtypes.uint32, alu = (op: Ops, d: DType, ...src: UOp[]): UOp => buildAlu(op, d, src);
+  const all = constant(2 ** n - 1, word);
+  let bits: UOp = all, uniform: UOp = constant(1, dtypes.bool);
+  for (const c of splitAnd(gate)) {
+    if (!depends(c)) {
+      uniform = alu(Ops.AND, dtypes.bool, uniform, get(c));
+      continue;
+    }
+    const less = comparisonOf(c);
+    if (less === undefined) return undefined;
+    const [from, to] = less.src.map((s) => slopeOf(s, lane, n, depends) ?? NaN), step = from - to;
+    if (Math.abs(step) !== 1) return undefined;
+    // a + step * lane < b: for lanes below b - a, or from a - b + 1 on
+    const [a, b] = less.src.map(first), d = a.dtype, minus = (x: UOp): UOp => alu(Ops.MUL, d, x, constant(-1, d));
+    const far = step === 1
+      ? alu(Ops.ADD, d, b, minus(a))
+      : alu(Ops.ADD, d, alu(Ops.ADD, d, a, minus(b)), constant(1, d));
+    const most = alu(Ops.WHERE, d, alu(Ops.CMPLT, dtypes.bool, far, constant(n, d)), far, constant(n, d));
+    const count = alu(Ops.MAX, d, most, constant(0, d)).cast(word);
+    const below = alu(Ops.ADD, word, alu(Ops.SHL, word, constant(1, word), count), constant(2 ** 32 - 1, word));
+    bits = alu(Ops.AND, word, bits, (step === 1) === (less === c) ? below : alu(Ops.XOR, word, below, all));
+  }
+  return alu(Ops.WHERE, word, uniform, bits, constant(0, word));
 }

@@ -27,7 +27,7 @@ import { laneShuffle } from "../ast/lane_layout.ts";
 import { compareLoops, isGroup, isThreadKind, kindOf } from "../ast/range_facts.ts";
 import { guardedProduct } from "../ast/ungate.ts";
 import { rowRead } from "../opt/tensor_core.ts";
-import { Addresses } from "./addresses.ts";
+import { Addresses, comparisonOf, laneBits } from "./addresses.ts";
 import { Copies, CopyMemo } from "./copies.ts";
 import { combineRows, combineThreads } from "./group_reduce.ts";
 import { elementsOfRows, lowerMaximum, lowerScaled, type ScaleJob } from "./scaled_sums.ts";
@@ -296,6 +296,8 @@ class Expander {
     const [base, idx, gate] = u.src[0].src, { copies } = this;
     const n = copies.sizes[p], lane = copies.sets.ranges[p];
     if (copies.reads.has(idx) || copies.reads.has(gate) || (u.src.length > 1 && depends(u.src[1]))) return undefined;
+    const masked = this.maskedLoad(u, p, depends);
+    if (masked !== undefined) return masked;
     let uniform: UOp = constant(1, dtypes.bool), full = uniform;
     const and = (a: UOp, b: UOp): UOp => buildAlu(Ops.AND, dtypes.bool, [a, b]);
     for (const c of splitAnd(gate)) {
@@ -303,20 +305,9 @@ class Expander {
         uniform = and(uniform, this.get(c));
         continue;
       }
-      const less = c.op === Ops.CMPNE && c.src[1].isConst(1) ? c.src[0] : c;
-      if (less.op !== Ops.CMPLT || !less.src[0].dtype.isInt) return undefined;
-      if (less.src.some((s) => slopeOf(s, lane, n, depends) === undefined)) return undefined;
+      const less = comparisonOf(c);
+      if (less === undefined || less.src.some((s) => slopeOf(s, lane, n, depends) === undefined)) return undefined;
       full = and(full, and(copies.with(p, 0, () => this.get(c)), copies.with(p, n - 1, () => this.get(c))));
-    }
-    if (
-      MASKED_LANES.includes(n) && u.dtype.itemsize === 4 && n * 4 <= this.maskedBytes &&
-      (u.src.length === 1 || u.src[1].isConst(0))
-    ) {
-      const bits = this.laneBits(gate, p, depends);
-      if (bits !== undefined) {
-        const place = index(this.stages.of(base), this.addresses.value(idx, p, 0));
-        return uop(Ops.LOAD, u.dtype.vec(n), [place, broadcast(constant(0, u.dtype), n), bits]);
-      }
     }
     full = and(uniform, full);
     // two copies that read the same are one: under one condition alone, which the linearizer moves it out of otherwise
@@ -348,33 +339,17 @@ class Expander {
     return keep(uop(Ops.LOAD, type, [acc, set(lanes, some)]));
   }
 
-  /**
-   * The lanes for which a gate holds, as the bits of a uint32: of conditions with a step of one a lane, each holds for all
-   * lanes below some number or for the others. undefined where one has another step.
-   */
-  private laneBits(gate: UOp, p: number, depends: (u: UOp) => boolean): UOp | undefined {
-    const { copies } = this, n = copies.sizes[p], lane = copies.sets.ranges[p], word = dtypes.uint32;
-    const alu = (op: Ops, d: DType, ...src: UOp[]): UOp => buildAlu(op, d, src);
-    let bits: UOp = constant(2 ** n - 1, word), uniform: UOp = constant(1, dtypes.bool);
-    for (const c of splitAnd(gate)) {
-      if (!depends(c)) {
-        uniform = alu(Ops.AND, dtypes.bool, uniform, this.get(c));
-        continue;
-      }
-      const isNegated = c.op === Ops.CMPNE && c.src[1].isConst(1), [a, b] = (isNegated ? c.src[0] : c).src;
-      const step = slopeOf(a, lane, n, depends)! - slopeOf(b, lane, n, depends)!;
-      if (Math.abs(step) !== 1) return undefined;
-      // a + step * lane < b: for lanes below b - a, or from a - b + 1 on
-      const at0 = (x: UOp): UOp => copies.with(p, 0, () => this.get(x)), d = at0(a).dtype;
-      const minus = (x: UOp, y: UOp): UOp => alu(Ops.ADD, d, x, alu(Ops.MUL, d, y, constant(-1, d)));
-      const far = step === 1 ? minus(at0(b), at0(a)) : alu(Ops.ADD, d, minus(at0(a), at0(b)), constant(1, d));
-      const most = alu(Ops.WHERE, d, alu(Ops.CMPLT, dtypes.bool, far, constant(n, d)), far, constant(n, d));
-      const count = alu(Ops.MAX, d, most, constant(0, d)).cast(word);
-      const below = alu(Ops.ADD, word, alu(Ops.SHL, word, constant(1, word), count), constant(2 ** 32 - 1, word));
-      const isBelow = (step === 1) !== isNegated, all = constant(2 ** n - 1, word);
-      bits = alu(Ops.AND, word, bits, isBelow ? below : alu(Ops.XOR, word, below, all));
-    }
-    return alu(Ops.WHERE, word, uniform, bits, constant(0, word));
+  /** The same load under the bits of its lanes; undefined where the device has none, or the gate tells no bits. */
+  private maskedLoad(u: UOp, p: number, depends: (u: UOp) => boolean): UOp | undefined {
+    const [base, idx, gate] = u.src[0].src,
+      n = this.copies.sizes[p],
+      isZero = u.src.length === 1 || u.src[1].isConst(0);
+    if (!isZero || u.dtype.itemsize !== 4 || n * 4 > this.maskedBytes || !MASKED_LANES.includes(n)) return undefined;
+    const get = (x: UOp): UOp => this.get(x), first = (x: UOp): UOp => this.copies.with(p, 0, () => this.get(x));
+    const bits = laneBits(gate, this.copies.sets.ranges[p], n, depends, get, first);
+    if (bits === undefined) return undefined;
+    const place = index(this.stages.of(base), this.addresses.value(idx, p, 0));
+    return uop(Ops.LOAD, u.dtype.vec(n), [place, broadcast(constant(0, u.dtype), n), bits]);
   }
 
   /** A buffer for the lanes of one load at an edge. */
