@@ -383,6 +383,7 @@ async function main(args: readonly string[]): Promise<number> {
         "run",
         "-A",
         "--no-check",
+        "--v8-flags=--no-liftoff", // what WebAssembly first runs as is half as fast, until it has run for long
         import.meta.filename!,
         "--child",
         ...args,

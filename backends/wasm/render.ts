@@ -48,6 +48,7 @@ export class WasmRenderer implements Renderer {
       hasMulAcc: relaxed,
       hasDots: simd,
       hasGrid: false,
+      selectWork: 5, // test, move, and three moves between registers of floats and others
       nativeOps: [Ops.SQRT, Ops.TRUNC],
       computeDTypes: COMMON_DTYPES,
       storageDTypes: COMMON_DTYPES,

@@ -139,6 +139,20 @@ function unknown(op: Ops, d: DType): never {
   throw new CompileError(`render ${opName[op]} of ${d}`, { reason: "it must be decomposed before it reaches WASM" });
 }
 
+/** Does a condition, or what it negates or joins, compare floats, so that nobody foresees it? Others are of loops, as a rule. */
+function isOfFloats(condition: Node): boolean {
+  return [condition, ...condition.src].some((n) => n.op.startsWith("f"));
+}
+
+/** One of two floats, by their bits: an engine has no conditional move of floats but a branch, which is foreseen or costs much. */
+function selectBits(b: Builder, type: ValType, [condition, yes, no]: readonly Node[]): Node {
+  const [bits, toBits, back] = type === F32
+    ? [I32, "i32.reinterpret_f32", "f32.reinterpret_i32"] as const
+    : [I64, "i64.reinterpret_f64", "f64.reinterpret_i64"] as const;
+  const [one, other] = [yes, no].map((n) => b.instr(toBits, bits, [n]));
+  return b.instr(back, type, [b.instr("select", bits, [one, other, condition])]);
+}
+
 function scalarAlu(b: Builder, op: Ops, from: readonly DType[], x: readonly Node[]): Node {
   const d = op === Ops.WHERE ? from[1] : from[0], type = valTypeOf(d), p = prefixOf(type);
   const f = (name: string, ...src: readonly Node[]) => b.instr(`${p}.${name}` as Instr, type, src);
@@ -161,7 +175,7 @@ function scalarAlu(b: Builder, op: Ops, from: readonly DType[], x: readonly Node
     case Ops.FLOORMOD:
       return wrap(b, d, divideFloor(b, op, d, type, x[0], x[1]));
     case Ops.WHERE:
-      return b.instr("select", type, [x[1], x[2], x[0]]);
+      return d.isFloat && isOfFloats(x[0]) ? selectBits(b, type, x) : b.instr("select", type, [x[1], x[2], x[0]]);
     case Ops.MULACC:
       return wrap(b, d, f("add", f("mul", x[0], x[1]), x[2]));
     case Ops.DOT:

@@ -41,6 +41,8 @@ export interface Device {
    * them: of a device that cannot be waited for, where it has a clock. Undefined where it has none: then nothing ran.
    */
   timeLater?(launches: readonly Launch[]): Promise<readonly (readonly [startMs: number, endMs: number])[]> | undefined;
+  /** Milliseconds that a program must run until it is as fast as it gets: of an engine that compiles again what runs often. */
+  readonly warmMs?: number;
   /** Milliseconds that the device works on what `queue` queues, waited for: where it has a clock of its own. */
   timeSync?(queue: () => void): number;
   /** Whether it is gone, with all that was on it; `Device.open` then opens another in its place. */

@@ -108,6 +108,8 @@ export interface Capabilities {
   readonly avoidsShiftedNegations?: boolean;
   /** True where vectors of 32 bits a lane are loaded under a word of a bit each, as fast as without; false where absent. */
   readonly hasMaskedLoads?: boolean;
+  /** Instructions that it takes to select one of two floats that are no vectors; one where absent. */
+  readonly selectWork?: number;
   /**
    * Bytes touched by a kernel from which the last cache keeps none of its results until they are read: they go past the
    * caches, and need not be read before they are written. None where absent.

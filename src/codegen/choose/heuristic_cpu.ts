@@ -22,7 +22,14 @@ import { toposort, type UOp } from "../../uop/core/uop.ts";
 import { note } from "../../uop/rewrite/record.ts";
 import { indexForm, liesAlong } from "../../uop/algebra/linear_form.ts";
 import type { Access, Region } from "../machine/access.ts";
-import { copiesOn, type CostModel, LATENCY_ACCUMULATORS, type Tile } from "../machine/cost_model.ts";
+import {
+  copiesOn,
+  type CostModel,
+  LATENCY_ACCUMULATORS,
+  type Tile,
+  WINDOW,
+  WINDOW_COPIES,
+} from "../machine/cost_model.ts";
 import type { Axis } from "../opt/axis.ts";
 import { blockStage, stagesIn } from "../opt/blocks.ts";
 import { inlineRows } from "../opt/inline_rows.ts";
@@ -35,7 +42,7 @@ import { type Candidate, LoopCandidates } from "./loop_candidates.ts";
 import { LoopCosts, spread, THREAD_COST, touches } from "./loop_costs.ts";
 
 /** Copies of a reduction's body that unrolling a short axis may make: a window of 8 x 8; more are slow to compile. */
-const UNROLL_COPIES = 64;
+const UNROLL_COPIES = WINDOW_COPIES;
 /** Regions up to which their lanes are chosen together: the choices multiply. */
 const JOINT_REGIONS = 6;
 
@@ -284,6 +291,12 @@ class Chooser {
         done.add(i);
         kernel.apply({ op: "UNROLL", axis: i - this.outputs, arg: k });
       };
+      const rows = r.accesses.find((a) => this.model.rowOf(a, r, lane, plan.lanes) > 1);
+      if (rows !== undefined) {
+        const i = this.model.acrossAxis(rows, lane);
+        if (!done.has(i)) unroll(i, this.model.rowOf(rows, r, lane, plan.lanes));
+        return;
+      }
       if (r.own.includes(lane)) {
         const vectors = this.model.masked(lane, plan.lanes);
         if (vectors > 0) {
@@ -307,7 +320,7 @@ class Chooser {
         const { size } = this.axes[i];
         if (size === 0) break;
         if (done.has(i)) continue;
-        const whole = size * body <= UNROLL_COPIES && (size <= 8 || isMaskedBy(r.root, this.axes[i].range));
+        const whole = size * body <= UNROLL_COPIES && (size <= WINDOW || isMaskedBy(r.root, this.axes[i].range));
         const k = whole ? size : divisorUpTo(size, Math.min(4, want));
         if (k < 2) break;
         unroll(i, k);

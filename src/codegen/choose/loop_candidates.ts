@@ -19,6 +19,8 @@ const TILE_SIZES = [2, 3, 4, 6, 8, 12];
 const MOST_PERIOD_COPIES = 8;
 /** Sizes of blocks that are tried where accesses lie along different axes. */
 const BLOCK_SIZES = [32, 64, 128, 256];
+/** Elements of an axis that may all be copies for the sake of gates, at most. */
+const SHORT_GATE = 4;
 /** The tile of one copy. */
 export const NO_TILE: Tile = [];
 const NONE: readonly Access[] = [];
@@ -112,9 +114,24 @@ export class LoopCandidates {
       for (let n = lanes; n >= Math.min(4, lanes); n /= 2) if (this.canSplit(i, n)) tiles.push([[i, n]]);
     }
     for (const n of this.periodCopies(vector, lanes)) tiles.push([[vector, n]]);
+    for (const i of this.shortGates()) {
+      if (i !== vector && this.canSplit(i, this.sizes[i])) tiles.push([[i, this.sizes[i]]]);
+    }
     const plain = tiles[0], withPlain = (t: Tile): Tile => copiesOn(t, vector) > 1 ? t : [...t, ...plain];
     if (main !== undefined) tiles.push(...this.tilesOf(main, this.inOrder, vector, lanes).map(withPlain));
     return tiles.filter((tile, k) => k === 0 || !this.copiesMemory(tile));
+  }
+
+  /** Short output axes that gates depend on: of copies of all of it they are constants. */
+  private shortGates(): Set<number> {
+    const isShort = (i: number): boolean => i < this.outputs && this.sizes[i] > 1 && this.sizes[i] <= SHORT_GATE;
+    const found = new Set<number>();
+    for (const r of this.regions) {
+      for (const { gated } of r.accesses) {
+        gated.forEach((is, i) => is && isShort(i) && this.axes[i].size > 0 && found.add(i));
+      }
+    }
+    return found;
   }
 
   /** Copies along the lanes' axis with which quotients in places of accesses are constants. */

@@ -71,6 +71,8 @@ export interface Region {
   readonly works: ReadonlyMap<DType, number>;
   /** The part of it that functions take, by function. */
   readonly functions: ReadonlyMap<Ops, number>;
+  /** The floats that are selected by conditions. */
+  readonly selects: number;
   /** Values accumulated. */
   readonly lanes: number;
   /** Axes that the condition of a sum depends on which adds products under one; absent for others. */
@@ -175,6 +177,7 @@ class Reader {
     const inner: UOp[] = [];
     const works = new Map<DType, number>(kind === "reduce" ? [[root.src[0].dtype, values]] : []);
     const functions = new Map<Ops, number>();
+    let selects = 0;
     const guarded = guardedProduct(root); // its condition is outside of the copies
     const roots = kind === "store" ? [root.src[1]] : guarded !== undefined ? [guarded] : root.src.slice(0, values);
     if (kind === "store") accesses.push(this.access(root.src[0], root));
@@ -191,6 +194,7 @@ class Reader {
       }
       // what divides by a constant is mostly of indices, shared by neighbors and moved out of loops
       if (opFlags[u.op] & FUNCTION) functions.set(u.op, (functions.get(u.op) ?? 0) + opWork[u.op]);
+      if (u.op === Ops.WHERE && u.dtype.isFloat) selects++;
       const d = isComparison(u.op) ? u.src[0].dtype : u.dtype;
       works.set(d, (works.get(d) ?? 0) + (u.dtype.isInt && u.src[1]?.op === Ops.CONST ? 1 : opWork[u.op]));
       return u.src;
@@ -199,7 +203,7 @@ class Reader {
     const guard = guarded === undefined ? undefined : this.flags(root.src[0].src[0]);
     let work = 0;
     for (const n of works.values()) work += n;
-    this.regions.push({ kind, root, axes, own, accesses, work, works, functions, lanes: values, guard });
+    this.regions.push({ kind, root, axes, own, accesses, work, works, functions, selects, lanes: values, guard });
     for (const r of inner) {
       if (this.seen.has(r)) continue;
       this.seen.add(r);

@@ -9,6 +9,7 @@
 import { type DType, dtypes, smallFloatOf } from "../../dtype/dtype.ts";
 import { ceilDiv } from "../../helpers/math.ts";
 import { cacheShare, type Capabilities } from "../../renderer/renderer.ts";
+import { carrierOf } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { rowLength, SHUFFLED_STEPS } from "../ast/lane_layout.ts";
 import type { Axis } from "../opt/axis.ts";
@@ -18,6 +19,8 @@ import { type Access, alignmentOf, LINE, type Region } from "./access.ts";
 export const LATENCY_ACCUMULATORS: number = 8;
 /** Cycles from the last step of a reduction whose lanes are combined to what follows: additions one after the other, a branch. */
 const COMBINE_LATENCY = 80;
+/** Cycles a lane of that at least: it is taken out and added, or compared, and what is no number kept. */
+const ADDED_LANE = 1.6, COMBINED_LANE = 4;
 /** Cycles of an addition. */
 const LATENCY = 4;
 /** Uses of a packed tile below which packing is not considered: it reads, writes and reads each element again. */
@@ -33,10 +36,19 @@ const CROWDED = 1.6, AWAY = 1.4;
 /** Instructions a vector that packing must spare. */
 const PACK_GAIN = 0.25;
 
-/** Cycles to load a vector whose gate differs by lane: a branch, and now and then a load under a mask or a lane at a time. */
+/** Cycles to load a vector whose gate differs by lane, once that is found: a branch, and now and then a load under a mask or a lane at a time. */
 const EDGE_COST = 4;
 /** Under a word of bits: it is put into a mask's register first. */
 const MASK_COST = 1;
+
+/** Cycles to find a gate that differs by lane, and another one: indices are compared, and joined. */
+const LANE_GATE = 5, GATE = 0.5;
+
+/** Rows that an axis has where some of it is left beside them, at least. */
+const LEAST_ROWS = 2;
+
+/** Iterations of a window up to which it is unrolled whole, and the copies of a body that this may make. */
+export const WINDOW = 8, WINDOW_COPIES = 64;
 
 /** Cycles a lane to put a vector together of elements whose places are known while compiling. */
 const FOLDED_COST = 1;
@@ -98,6 +110,15 @@ interface LaneAccess {
   readonly cost: number;
   /** The axis along which rows of copies are accessed whole and transposed in registers; -1 where there is none. */
   readonly across: number;
+  /** Iterations of a reduced axis that are unrolled to be such rows; 1 where there are none. */
+  readonly row: number;
+  /** What its gate takes beside those: copies with which it does not change share it. */
+  readonly gate: number;
+  readonly gated: readonly boolean[];
+  /** How many axes change it. */
+  readonly gates: number;
+  /** Elements from one iteration of an axis to the next, but along lanes: NaN. */
+  readonly steps: readonly number[];
   /** Instructions to fill one vector of it, packed. */
   readonly fill: number;
   /** Iterations of the closed axes that it stands outside of. */
@@ -163,15 +184,21 @@ export class CostModel {
     const least = iterations / copies * Math.max(1.1 * computed, waits);
     if (least >= most) return least;
     let loads = 0, scalars = 0;
+    const isWhole = !accesses.some((a) => a.isScattered && a.row === 1);
     for (let n = 0; n < accesses.length; n++) {
       const a = accesses[n];
-      let own = 1, each = a.cost, isScattered = a.isScattered;
+      let own = 1, gate = a.gate, changes = a.gates, each = a.cost, isScattered = a.isScattered;
       for (let t = 0; t < tile.length; t++) {
         const [axis, k] = tile[t];
-        if (a.depends[axis]) own *= k;
+        if (a.depends[axis]) own *= this.distinct(r, a, axis, k, copies, isWhole);
+        if (a.gated[axis]) {
+          gate *= k;
+          if (k === sizes[axis]) changes--;
+        }
         if (axis === lane && isWholePeriods(k * lanes, a.period, sizes[axis])) {
           each = Math.min(each, FOLDED_COST * lanes);
           isScattered = false;
+          gate = 0;
         }
         const row = axis === a.across ? rowLength(k, lanes) : 1;
         if (row > 1) {
@@ -179,9 +206,13 @@ export class CostModel {
           isScattered = false;
         }
       }
-      const uses = a.pack !== undefined && (each > 1 || isScattered) ? this.usesOf(a.pack, r, tile) : 0;
-      if (uses > 0 && each > 1 + PACK_GAIN + a.fill / uses) each = 1 + a.fill / uses;
-      loads += each * own / a.share;
+      if (a.row > 1) {
+        each = Math.min(each, transposeCost(a.row, lanes));
+        isScattered = false;
+      }
+      const uses = a.pack !== undefined && (each > 1 || gate > 0 || isScattered) ? this.usesOf(a.pack, r, tile) : 0;
+      if (uses > 0 && each + gate / own > 1 + PACK_GAIN + a.fill / uses) [each, gate] = [1 + a.fill / uses, 0];
+      loads += each * own / a.share + (changes > 0 ? gate : 0); // of copies that are all there are it is a constant
       // accesses a lane make long programs
       if (isScattered && uses === 0) scalars += lanes * own;
     }
@@ -192,14 +223,36 @@ export class CostModel {
     return iterations / copies * body * (1 + scalars / 2000);
   }
 
+  /**
+   * What `copies` along an output axis read for each iteration of the window that slides along it, where that is unrolled:
+   * neighbors read most of it, too. As many as there are copies where nothing slides.
+   */
+  private distinct(r: Region, a: LaneAccess, axis: number, k: number, copies: number, isWhole: boolean): number {
+    const { own } = r, step = a.steps[axis];
+    if (r.kind !== "reduce" || !(step > 0) || !isWhole) return k;
+    let unrolled = copies * Math.max(1, r.accesses.length / 2);
+    for (let n = own.length - 1; n >= 0; n--) {
+      const size = this.sizes[own[n]], by = a.steps[own[n]];
+      if (size > WINDOW || unrolled * size > WINDOW_COPIES) return k;
+      unrolled *= size;
+      if (!(by > 0) || by % step !== 0 && step % by !== 0) continue;
+      const far = by % step === 0 ? by / step : step / by, [some, all] = by % step === 0 ? [size, k] : [k, size];
+      // of `all` places side by side, `some` times, `far` apart
+      const places = far >= all ? some * all : all + (some - 1) * far;
+      if (places < k * size) return places / size;
+    }
+    return k;
+  }
+
   /** What it costs to combine the lanes of all results of a region, after what has been read for them. */
   combining(r: Region, lane: number, lanes: number, tile: Tile): number {
     const { results, iterations } = this.laneRegion(r, lane, lanes);
     if (results === 0) return 0;
     let copies = 1;
     for (let t = 0; t < tile.length; t++) if (r.axes[tile[t][0]]) copies *= tile[t][1];
+    const each = carrierOf(r.root).key === "ADD" ? ADDED_LANE : COMBINED_LANE;
     // that of copies overlaps, and that of short reductions the next one
-    return results * Math.max(lanes * r.lanes, Math.min(COMBINE_LATENCY, iterations / results) / copies);
+    return results * Math.max(each * lanes * r.lanes, Math.min(COMBINE_LATENCY, iterations / results) / copies);
   }
 
   /** What the arithmetic of a region costs however it is tiled. */
@@ -216,7 +269,7 @@ export class CostModel {
     if (at === undefined || lane < 0 || !a.depends[lane] || at.pack === undefined) return 0;
     const uses = this.usesOf(at.pack, r, tile), row = at.across < 0 ? 1 : rowLength(copiesOn(tile, at.across), lanes);
     const plain = row > 1 ? Math.min(at.cost, transposeCost(row, lanes)) : at.cost;
-    const gain = uses === 0 ? 0 : plain - 1 - at.fill / uses;
+    const gain = uses === 0 ? 0 : plain + at.gate - 1 - at.fill / uses;
     return gain > PACK_GAIN ? gain : 0;
   }
 
@@ -255,6 +308,19 @@ export class CostModel {
     if ((!a.isStore && SHUFFLED_STEPS.includes(s)) || node.src[0].src[0].op !== Ops.PARAM) return -1;
     for (let i = 0; i < strides.length; i++) if (strides[i] === 1 && !gated[i]) return i;
     return -1;
+  }
+
+  /** Iterations of a reduced axis whose elements lie side by side, while lanes are far apart: rows that are transposed; else 1. */
+  rowOf(a: Access, r: Region, lane: number, lanes: number): number {
+    if (r.kind !== "reduce" || r.accesses.length > 1 || lane < 0 || this.isSplit(storedAs(a.dtype, this.caps), lanes)) {
+      return 1;
+    }
+    const axis = r.own.includes(lane) ? -1 : this.acrossAxis(a, lane), size = this.sizes[axis];
+    if (axis < 0 || !r.own.includes(axis) || this.axes[axis].size === 0) return 1;
+    let row = rowLength(lanes, lanes);
+    // what is left of the axis is done an element at a time
+    while (row > 1 && size % row !== 0 && size < LEAST_ROWS * row) row = rowLength(row / 2, lanes);
+    return row;
   }
 
   /** Instructions to read a vector of elements side by side: one that two lines have is read twice. */
@@ -298,6 +364,7 @@ export class CostModel {
   /** Operations of one iteration: `opWork` is of a function as hardware has it, decomposed it is about twice as many. */
   private arithmeticOf(r: Region, lanes: number): number {
     let { work } = r;
+    if (lanes === 1) work += r.selects * ((this.caps.selectWork ?? 1) - 1);
     for (const [d, n] of r.works) if (this.isSplit(computedAs(d, this.caps), lanes)) work += n * (lanes - 1);
     for (const [op, n] of r.functions) if (!this.caps.nativeOps.includes(op)) work += n;
     return Math.max(1, work - (r.kind === "reduce" && this.caps.hasMulAcc ? 1 : 0));
@@ -338,12 +405,21 @@ export class CostModel {
       if (own.length > 0 && !dependsOn(a, own)) {
         for (let k = 0; k < own.length; k++) share *= own[k] === lane ? sizes[lane] / lanes : sizes[own[k]];
       }
+      let gateShare = 1;
+      for (let k = 0; k < own.length; k++) {
+        if (!a.gated[own[k]]) gateShare *= own[k] === lane ? sizes[lane] / lanes : sizes[own[k]];
+      }
       const period = here && !a.isStore && (a.strides[lane] !== a.strides[lane] || a.gated[lane]) ? a.periods[lane] : 0;
       const isFolded = isWholePeriods(lanes, period, sizes[lane]),
         cost = this.accessCost(a, r, lane, lanes);
       return {
         depends: a.depends,
         cost: isFolded ? Math.min(cost, FOLDED_COST * lanes) : cost,
+        row: isFolded ? 1 : this.rowOf(a, r, lane, lanes),
+        gate: isFolded ? 0 : this.gateCost(a, here ? lane : -1) / gateShare,
+        gated: a.gated,
+        gates: a.gated.reduce((n, isGated) => isGated ? n + 1 : n, 0),
+        steps: here ? a.strides.map((s, i) => i === lane ? NaN : Math.abs(s)) : a.strides.map(Math.abs),
         across: here && !this.isSplit(storedAs(a.dtype, this.caps), lanes) ? this.acrossAxis(a, lane) : -1,
         fill: this.fillCost(a, lane, lanes),
         share,
@@ -367,7 +443,15 @@ export class CostModel {
     if (a.gated[lane]) return contiguous && !a.isStore ? this.edgeCost(a, r, lanes) : 3 * lanes;
     if (contiguous) return a.isStore ? 1.5 : this.readCost(a, r, lanes);
     if (!a.isStore && SHUFFLED_STEPS.includes(a.strides[lane])) return 2 * Math.abs(a.strides[lane]) - 1;
-    return (a.isStore ? 3 : 1.25) * lanes;
+    // without masks the place of each lane is selected
+    const isSelected = !a.isStore && this.caps.selectWork !== undefined && a.gated.includes(true);
+    return (a.isStore ? 3 : isSelected ? 2.25 : 1.25) * lanes;
+  }
+
+  /** What finding a gate takes; of those that do not differ by lane a C compiler makes loops of their own. */
+  private gateCost({ gated }: Access, lane: number): number {
+    if (lane >= 0 && gated[lane]) return LANE_GATE;
+    return this.caps.selectWork !== undefined && gated.includes(true) ? GATE : 0;
   }
 
   private edgeCost(a: Access, r: Region, lanes: number): number {

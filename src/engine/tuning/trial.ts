@@ -189,10 +189,12 @@ export class Trial {
     if (known === undefined) {
       const once = this.once(program);
       const launches = Math.max(1, Math.min(MOST_LAUNCHES, Math.ceil(SAMPLE_MS / Math.max(once, 1e-3))));
-      if (launches === 1 && this.device.timeSync === undefined) return once;
+      const { timeSync, warmMs = 0 } = this.device;
+      if (launches === 1 && timeSync === undefined && warmMs === 0) return once;
       const list = Array.from({ length: launches }, () => this.launch(program));
       this.graphs.set(program, known = { graph: this.device.graph(list), launches });
-      known.graph.run();
+      const begin = performance.now();
+      do known.graph.run(); while (performance.now() < begin + warmMs);
     }
     const { graph, launches } = known;
     return timeGraph(this.device, graph, this.clock) / launches;

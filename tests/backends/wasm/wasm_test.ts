@@ -76,6 +76,17 @@ function addIndex(n: number): LinearProgram {
   return programOf("addIndex", l.list, n * 10, n * 8);
 }
 
+Deno.test("wasm: floats that a comparison of floats selects are selected by their bits, others by branches", () => {
+  for (const [isData, bits] of [[true, true], [false, false]] as const) {
+    const l = new Lines(), [p, q] = [param(0, f32, 64), param(1, f32, 64)];
+    const i = l.add(range(64, 0, LOOP)), x = l.add(load(index(q, i)));
+    l.add(store(index(p, i), (isData ? x.lt(0) : i.lt(3)).where(x.mul(3), x)));
+    l.end(i);
+    const [program] = device.compiler.compile([programOf(`select${isData}`, l.list)]);
+    assertEquals(program.source.includes("f32.reinterpret_i32"), bits, program.source);
+  }
+});
+
 function waitForHelpers(): void {
   for (let i = 0; i < 200 && device.pool.ready === 0; i++) Atomics.wait(device.memory.i32, 8, 0, 10);
   assert(device.pool.ready > 0, "no helper came");

@@ -133,13 +133,25 @@ Deno.test("heuristic cpu: what a device has no vectors of gets no lanes", () => 
   }
 });
 
-Deno.test("heuristic cpu: short rows have lanes that fit them, masked or fewer", () => {
+Deno.test("heuristic cpu: many short rows are read whole and transposed, a lane each; long ones have the lanes", () => {
   for (
-    const [size, opts] of [[14, "VECTOR:1:4"], [15, "VECTOR:1:"], [24, "VECTOR:1:4"], [64, "VECTOR:1:16"]] as const
+    const [rows, size, opts] of [
+      [2000, 14, "VECTOR:0:16 UNROLL:0:4"],
+      [2000, 15, "VECTOR:0:16 UNROLL:0:4"],
+      [2000, 24, "VECTOR:0:16 UNROLL:0:8"],
+      [2000, 64, "VECTOR:0:16 UNROLL:0:16"],
+      [3, 64, "VECTOR:1:16"],
+      [2000, 4096, "VECTOR:1:16"],
+    ] as const
   ) {
-    const [p] = kernelsOf("CLANG", [2000, size], (x) => x.max(1));
-    assert.ok(p.opts?.includes(opts), `${size}: ${p.opts}`);
+    const [p] = kernelsOf("CLANG", [rows, size], (x) => x.max(1));
+    assert.ok(p.opts?.includes(opts), `${rows} ${size}: ${p.opts}`);
   }
+});
+
+Deno.test("heuristic cpu: copies along what a window slides over share most of what they read", () => {
+  const [p] = kernelsOf("WASM", [64, 16, 224], (x) => x.maxPool2d(2, { stride: 1 }));
+  assert.match(p.opts ?? "", /UPCAST:1:8 UNROLL:1:2 UNROLL:0:2/);
 });
 
 Deno.test("heuristic cpu: the triangle of a scan is one body, without comparisons in its loops", () => {
