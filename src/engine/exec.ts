@@ -12,7 +12,7 @@ import type { DType } from "../dtype/dtype.ts";
 import { envNumber } from "../helpers/env.ts";
 import { byteText, SpecError } from "../helpers/errors.ts";
 import { sum } from "../helpers/math.ts";
-import { type LaunchedStep, listeners, spans } from "../helpers/spans.ts";
+import { type LaunchedStep, listeners, type SpanListener, spans, tellSpan } from "../helpers/spans.ts";
 import type { TemplateItem } from "../schedule/order/template.ts";
 import type { BoundSchedule } from "../schedule/schedule.ts";
 import { argOf, Int64 } from "../uop/core/args.ts";
@@ -210,24 +210,53 @@ let ends = new Float64Array(64);
 
 /** Runs steps, all kernels of one device that times launches, and tells of each; `items` are not changed afterwards. */
 export function tellLaunches(items: readonly ExecItem[], run: (ends: Float64Array<ArrayBuffer>) => void): void {
-  if (items.length > ends.length) ends = new Float64Array(2 * items.length);
-  const start = performance.now();
-  run(ends);
-  if (spans.listener !== undefined) tellTimed(items as readonly LaunchedStep[], start, ends);
+  const startMs = performance.now(), own = timedRun(items.length, run);
+  if (spans.listener !== undefined) tellTimed(items as readonly LaunchedStep[], startMs, own);
 }
 
-/** Tells of launches that a device has timed: at once to who hears them so, to others of each as a span. */
+/** The same of a replay of which they are all steps, with the replay: the clock is read twice in all. */
+export function tellReplay(
+  name: string,
+  items: readonly ExecItem[],
+  run: (ends: Float64Array<ArrayBuffer>) => void,
+): void {
+  const startMs = performance.now(), own = timedRun(items.length, run), endMs = performance.now();
+  if (spans.listener === undefined) return;
+  const steps = items as readonly LaunchedStep[];
+  // what is patched comes before the first launch, and nothing after the last
+  const origin = Math.max(startMs, endMs - own[items.length - 1]);
+  for (const listener of listeners.slice()) {
+    if (listener.replays !== undefined) listener.replays(name, startMs, endMs, steps, origin, own);
+    else {
+      tellTimedTo(listener, steps, origin, own);
+      tellSpan(listener, "replay", name, startMs, endMs, undefined, undefined);
+    }
+  }
+}
+
+/** When each of so many launches ended, as they run. */
+function timedRun(count: number, run: (ends: Float64Array<ArrayBuffer>) => void): Float64Array {
+  if (count > ends.length) ends = new Float64Array(2 * count);
+  run(ends);
+  return ends;
+}
+
+/** Tells those who listen now of launches that a device has timed: at once to who hears them so, to others of each as a span. */
 export function tellTimed(items: readonly LaunchedStep[], origin: number, ends: Float64Array): void {
-  for (const listener of listeners) {
-    if (listener.launches !== undefined) {
-      listener.launches(items, origin, ends);
-      continue;
-    }
-    for (let i = 0; i < items.length; i++) {
-      const subject = items[i], { name, device } = subject.runner, endMs = origin + ends[i];
-      const startMs = i === 0 ? origin : origin + ends[i - 1];
-      listener({ kind: "launch", name, startMs, endMs, device, deviceMs: endMs - startMs, subject });
-    }
+  for (const listener of listeners.slice()) tellTimedTo(listener, items, origin, ends);
+}
+
+function tellTimedTo(
+  listener: SpanListener,
+  items: readonly LaunchedStep[],
+  origin: number,
+  ends: Float64Array,
+): void {
+  if (listener.launches !== undefined) return listener.launches(items, origin, ends);
+  for (let i = 0; i < items.length; i++) {
+    const subject = items[i], { name, device } = subject.runner, endMs = origin + ends[i];
+    const startMs = i === 0 ? origin : origin + ends[i - 1];
+    listener({ kind: "launch", name, startMs, endMs, device, deviceMs: endMs - startMs, subject });
   }
 }
 

@@ -19,7 +19,7 @@ import { planMemory } from "../schedule/order/memory_plan.ts";
 import { Storage } from "../uop/core/args.ts";
 import type { Recording } from "./capture.ts";
 import { needsEnd, overlaps, runAgreed, startCollective } from "./collective.ts";
-import { accessOf, checksCustom, runItems, stepLog, tellLaunches, varNamesOf, varValues } from "./exec.ts";
+import { accessOf, checksCustom, runItems, stepLog, tellLaunches, tellReplay, varNamesOf, varValues } from "./exec.ts";
 import { countText } from "./front/listening.ts";
 import { CollectiveStep, CompiledKernel, type ExecItem } from "./front/runners.ts";
 import { GlobalCounters } from "./stats.ts";
@@ -139,8 +139,11 @@ export class Replay {
 
   /** Runs the steps with what `call` brings. */
   run(call: Call): void {
+    const { steps, name } = this, [step] = steps;
     if (spans.listener === undefined) this.runAll(call);
-    else timed("replay", this.name, () => this.runAll(call));
+    else if (steps.length === 1 && step.timesLaunches && runsAsGraph(step, runsSingly())) {
+      tellReplay(name, step.items, (ends) => runGraph(step, call, ends));
+    } else timed("replay", name, () => this.runAll(call));
   }
 
   private runAll(call: Call): void {
@@ -171,28 +174,40 @@ export class Replay {
 
   /** Runs the steps, each once the collectives that it has to wait for have ended; what is under way is put in `works`. */
   private runBeside(call: Call, works: (readonly Work[])[], join: (step: number) => void): void {
-    const singly = stepLog.listener !== undefined || envNumber("DEBUG") >= 2 || envNumber("JIT") >= 2 ||
-      envNumber("VALIDATE_WITH_JS") > 0;
-    const spec = envNumber("SPEC") > 0;
+    const singly = runsSingly();
     this.steps.forEach((step, k) => {
-      const { graph, patches, vars, timesLaunches, collective } = step, isHeard = spans.listener !== undefined;
+      const { timesLaunches, collective } = step, isHeard = spans.listener !== undefined;
       step.waits.forEach(join);
       if (collective !== undefined && !singly && !isHeard) works[k] = startStep(step, collective, call);
-      else if (graph === undefined || singly || (isHeard && !timesLaunches) || (spec && checksCustom(step.items))) {
-        runOneByOne(step, call);
-      } else {
-        for (let i = 0; i < patches.length; i++) {
-          graph.setBuffer(patches[i].launch, patches[i].slot, call.buffer(patches[i].source));
-        }
-        for (let i = 0; i < vars.length; i++) graph.setVar(vars[i].launch, vars[i].position, vars[i].value(call));
-        if (isHeard) tellLaunches(step.items, (ends) => graph.run(ends));
-        else graph.run();
-        GlobalCounters.kernelCount += step.items.length;
-        GlobalCounters.globalOps += step.flops;
-        GlobalCounters.globalMem += step.bytes;
-      }
+      else if ((isHeard && !timesLaunches) || !runsAsGraph(step, singly)) runOneByOne(step, call);
+      else if (isHeard) tellLaunches(step.items, (ends) => runGraph(step, call, ends));
+      else runGraph(step, call);
     });
   }
+}
+
+/** Whether steps are looked at one by one. */
+function runsSingly(): boolean {
+  return stepLog.listener !== undefined || envNumber("DEBUG") >= 2 || envNumber("JIT") >= 2 ||
+    envNumber("VALIDATE_WITH_JS") > 0;
+}
+
+/** Whether the kernels of a step are launched together. */
+function runsAsGraph({ graph, items }: ReplayStep, singly: boolean): boolean {
+  return graph !== undefined && !singly && !(envNumber("SPEC") > 0 && checksCustom(items));
+}
+
+/** Launches the kernels of a step together, with what `call` brings. */
+function runGraph(step: ReplayStep, call: Call, ends?: Float64Array<ArrayBuffer>): void {
+  const { patches, vars } = step, graph = step.graph!;
+  for (let i = 0; i < patches.length; i++) {
+    graph.setBuffer(patches[i].launch, patches[i].slot, call.buffer(patches[i].source));
+  }
+  for (let i = 0; i < vars.length; i++) graph.setVar(vars[i].launch, vars[i].position, vars[i].value(call));
+  graph.run(ends);
+  GlobalCounters.kernelCount += step.items.length;
+  GlobalCounters.globalOps += step.flops;
+  GlobalCounters.globalMem += step.bytes;
 }
 
 /** Starts the collective of a step with the buffers of `call`. */

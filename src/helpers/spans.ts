@@ -63,6 +63,15 @@ export interface SpanListener {
    * each is told as a span.
    */
   launches?(items: readonly LaunchedStep[], startMs: number, ends: Float64Array): void;
+  /** The same of a replay whose steps are these launches, and the replay: where it is absent both are told one by one. */
+  replays?(
+    name: string,
+    startMs: number,
+    endMs: number,
+    items: readonly LaunchedStep[],
+    originMs: number,
+    ends: Float64Array,
+  ): void;
   /** False where it wants no lines of the user's with operations, for now: each costs a stack. {@linkcode tellLines} says so. */
   lines?: boolean;
 }

@@ -80,11 +80,11 @@ export function isWork(kind: SpanKind): boolean {
 /** Spans that are kept; of a longer program the beginning. */
 const MAX_SPANS = 1_000_000;
 /**
- * Milliseconds that the user's line of an operation takes, about, with what collects it again; so many in all, and from
- * there on these parts of the time and of that in which kernels are compiled, go into lines: programs of many small
- * operations have them now and then, and where nothing is new they tell nothing new.
+ * Milliseconds that the user's line of an operation takes, about, with what collects it again; so many in all, and these
+ * parts of the time and of that in which kernels are compiled, go into lines at most. Where all kernels have theirs, and so
+ * many lines have told of no other kernel, none are taken until there is one.
  */
-const LINE_MS = 0.016, LINES_MS = 25, LINES_PART = 0.003, COMPILE_PART = 0.03;
+const LINE_MS = 0.025, LINES_MS = 40, LINES_PART = 0.001, COMPILE_PART = 0.03, LINES_OF_NOTHING = 1000;
 /** Numbers of a piece of the log. */
 const PIECE = 1 << 15;
 /** Schedules that may wait until they run, with an arrow: most run at once, what throws in between never does. */
@@ -108,7 +108,7 @@ const KINDS: readonly SpanKind[] = [
 /** What a record is, by its first number. */
 const SPAN = 0, LAUNCHES = 1, MEMORY = 2;
 /** Numbers of a record: of a span, of memory, and of launches before the end of each. */
-const SPAN_SIZE = 9, MEMORY_SIZE = 4, LAUNCHES_HEAD = 5;
+const SPAN_SIZE = 9, MEMORY_SIZE = 4, LAUNCHES_HEAD = 8;
 
 /** Records one behind the other, in pieces: what was written is never moved. */
 class Log {
@@ -146,6 +146,12 @@ class Texts {
   }
 }
 
+/** Kernels that were launched together: their number among such, and the threads of their device, if it tells of them. */
+interface KernelList {
+  readonly number: number;
+  readonly threads: ThreadTimes | undefined;
+}
+
 /** Collects while it listens. */
 export class Profiler {
   private readonly log = new Log();
@@ -158,19 +164,21 @@ export class Profiler {
   /** Kernels that were launched together, by number. */
   private readonly lists: (readonly number[])[] = [];
   /** Of steps that run again and again, and of kernels that are launched alone, by kernel. */
-  private readonly listOf = new WeakMap<readonly unknown[], number>();
-  private readonly alone: number[] = [];
+  private readonly listOf = new WeakMap<readonly unknown[], KernelList>();
+  private readonly aloneOf: KernelList[] = [];
   private readonly listener: SpanListener;
   private readonly stopListening: () => void;
-  /** Lines that had been asked for when it began, and when it was last told how many there are. */
+  /** Lines that had been asked for when it began, and when there was a new kernel, or the line of one. */
   private readonly linesBefore = spans.lines;
-  private linesSeen = -1;
+  private linesAtNews = spans.lines;
+  /** Kernels without a line. */
+  private unlined = 0;
   /** Milliseconds in which kernels were compiled. */
   private compileMs = 0;
   private readonly startMs: number = performance.now();
   private opened = openDevices();
-  /** Bytes that were in use last on each device. */
-  private readonly used = new Map<string, number>();
+  /** Bytes that were in use last on each of these. */
+  private used: number[] = [];
   /** What was scheduled last and has not run yet, with the arrow to where it does. */
   private readonly scheduled: (readonly [subject: unknown, flow: number])[] = [];
   private flows = 0;
@@ -185,6 +193,12 @@ export class Profiler {
     const listener: SpanListener = this.listener = (span) => this.hear(span);
     listener.launches = (items, startMs, ends) =>
       this.hearLaunches(items as readonly unknown[] as readonly ExecItem[], startMs, ends);
+    listener.replays = (name, startMs, endMs, items, originMs, ends) => {
+      const list = items as readonly unknown[] as readonly ExecItem[];
+      this.hearLaunches(list, originMs, ends, startMs, endMs, this.texts.number(name));
+      this.weighLines(endMs);
+      this.sample(endMs);
+    };
     for (const { name } of this.opened) this.threadsOf(name);
     this.stopListening = listen(listener);
   }
@@ -213,47 +227,59 @@ export class Profiler {
     return threads;
   }
 
-  private hearLaunches(items: readonly ExecItem[], startMs: number, ends: Float64Array): void {
+  /** Launches; `replay` is the number of the name of the replay that they are of, from `startMs` to `endMs`; -1 where of none. */
+  private hearLaunches(
+    items: readonly ExecItem[],
+    originMs: number,
+    ends: Float64Array,
+    startMs: number = originMs,
+    endMs: number = originMs,
+    replay: number = -1,
+  ): void {
     const n = items.length;
     if (this.count + n > MAX_SPANS) return void (this.dropped += n);
     this.count += n;
-    const list = this.list(items),
-      rows = this.threadsOf(this.kernels[this.lists[list][0]].device)?.take(),
-      length = rows?.length ?? 0;
+    const list = n === 1 ? this.alone(items[0]) : this.listOf.get(items) ?? this.list(items), { threads } = list;
+    const rows = threads?.take(), length = rows?.length ?? 0;
     let at = this.log.reserve(LAUNCHES_HEAD + n + length);
     const { piece } = this.log;
     piece[at++] = LAUNCHES;
-    piece[at++] = list;
-    piece[at++] = startMs;
+    piece[at++] = list.number;
+    piece[at++] = originMs;
     piece[at++] = n;
     piece[at++] = length;
+    piece[at++] = replay;
+    piece[at++] = startMs;
+    piece[at++] = endMs;
     // by one call each: what runs so seldom is interpreted, and slow by numbers
     piece.set(ends.length === n ? ends : ends.subarray(0, n), at);
     if (rows !== undefined) piece.set(rows, at + n);
   }
 
-  /** The number of the kernels of steps. */
-  private list(items: readonly ExecItem[]): number {
-    if (items.length === 1) {
-      const kernel = this.kernel(items[0]);
-      return this.alone[kernel] ??= this.lists.push([kernel]) - 1;
-    }
-    let list = this.listOf.get(items);
-    if (list === undefined) {
-      this.listOf.set(items, list = this.lists.push(items.map((item) => this.kernel(item))) - 1);
-    }
+  /** What is kept of steps that run again and again. */
+  private list(items: readonly ExecItem[]): KernelList {
+    const kernels = items.map((item) => this.kernel(item)), list = this.newList(kernels);
+    this.listOf.set(items, list);
     return list;
   }
+  private alone(item: ExecItem): KernelList {
+    const kernel = this.kernel(item);
+    return this.aloneOf[kernel] ??= this.newList([kernel]);
+  }
+  private newList(kernels: readonly number[]): KernelList {
+    return { number: this.lists.push(kernels) - 1, threads: this.threadsOf(this.kernels[kernels[0]].device) };
+  }
 
-  /** Wants lines as long as they do not take too much of the time. */
+  /** Wants lines where they may tell something, as long as they do not take too much of the time. */
   private weighLines(now: number): void {
-    const { listener, linesBefore, startMs } = this, isWanted = listener.lines !== false;
-    if (isWanted && spans.lines === this.linesSeen) return;
-    this.linesSeen = spans.lines;
+    const { listener, linesBefore, linesAtNews, startMs, unlined } = this, { lines } = spans;
+    const isWanted = listener.lines !== false;
+    if (isWanted ? lines === linesBefore : unlined === 0) return;
     const given = LINES_MS + LINES_PART * (now - startMs) + COMPILE_PART * this.compileMs;
-    const left = given - (spans.lines - linesBefore) * LINE_MS;
+    const left = given - (lines - linesBefore) * LINE_MS;
+    const isUsed = unlined > 0 || lines - linesAtNews < LINES_OF_NOTHING;
     // some hundred operations in a row, so that all of a step have theirs
-    if (isWanted ? left > 0 : left < 2) return;
+    if (isWanted ? left > 0 && isUsed : left < 2) return;
     listener.lines = !isWanted;
     tellLines();
   }
@@ -269,7 +295,7 @@ export class Profiler {
       this.compileMs += endMs - startMs;
     }
     if (kind === "compile" || (kind === "copy" && !this.opened.some((d) => d.name === device))) {
-      this.opened = openDevices();
+      this.open();
     }
     if (kind === "schedule" && subject !== undefined) {
       if (this.scheduled.push([subject, flow = ++this.flows]) > MAX_SCHEDULED) this.scheduled.shift();
@@ -297,14 +323,21 @@ export class Profiler {
     );
   }
 
+  /** Looks for devices that have been opened. */
+  private open(): void {
+    const before = new Map(this.opened.map((d, i) => [d, this.used[i]]));
+    this.opened = openDevices();
+    this.used = this.opened.map((d) => before.get(d) ?? 0);
+  }
+
   /** Notes how many bytes are in use, where that has changed. */
   private sample(ms: number): void {
     const { opened } = this;
     for (let i = 0; i < opened.length; i++) {
-      const { name, allocator: { used } } = opened[i];
-      if (this.used.get(name) === used) continue;
-      this.used.set(name, used);
-      const device = this.texts.number(name);
+      const { used } = opened[i].allocator;
+      if (this.used[i] === used) continue;
+      this.used[i] = used;
+      const device = this.texts.number(opened[i].name);
       const at = this.log.reserve(MEMORY_SIZE), { piece } = this.log;
       piece[at] = MEMORY;
       piece[at + 1] = device;
@@ -321,7 +354,13 @@ export class Profiler {
       const { line } = item, { name, flops, bytes } = linear, text = line === undefined ? undefined : lineText(line);
       at = this.kernels.push({ name, device, launches: 0, timeMs: 0, flops, bytes, line: text }) - 1;
       this.kernelOf.set(linear, at);
-    } else if (item.site !== undefined) this.kernels[at].line ??= lineText(item.site);
+      this.linesAtNews = spans.lines;
+      if (line === undefined) this.unlined++;
+    } else if (item.site !== undefined && this.kernels[at].line === undefined) {
+      this.kernels[at].line = lineText(item.site);
+      this.linesAtNews = spans.lines;
+      this.unlined--;
+    }
     return at;
   }
 
@@ -356,7 +395,9 @@ export class Profiler {
       });
     };
     const readLaunches = (r: Float64Array): void => {
-      const [, list, origin, n] = r, own = lists[list].map((k) => kernels[k]), { device } = own[0];
+      const [, list, origin, n, , replay, startMs, endMs] = r,
+        own = lists[list].map((k) => kernels[k]),
+        { device } = own[0];
       own.forEach((kernel, i) => {
         const startMs = origin + (i === 0 ? 0 : r[LAUNCHES_HEAD + i - 1]), endMs = origin + r[LAUNCHES_HEAD + i];
         spans.push({ kind: "launch", name: kernel.name, startMs, endMs, device, kernel, flows: [], isQueued: false });
@@ -366,6 +407,9 @@ export class Profiler {
         const { launch, thread, core, beginMs, endMs, counts } = t, kernel = own[launch];
         parts.push({ kernel, thread, core, startMs: origin + beginMs, endMs: origin + endMs, counts });
       }
+      if (replay < 0) return;
+      const about = { device: undefined, kernel: undefined, flows: arrows(0), isQueued: false };
+      spans.push({ kind: "replay", name: texts[replay], startMs, endMs, ...about });
     };
     const readMemory = ([, device, ms, bytes]: Float64Array): void => {
       const name = texts[device], of = samples.get(name);

@@ -1,6 +1,6 @@
 /** Spans: told while somebody listens, to all who do. */
 import { assert, assertEquals } from "@std/assert";
-import { tellTimed } from "../../src/engine/exec.ts";
+import { tellReplay, tellTimed } from "../../src/engine/exec.ts";
 import { listen, listening, type Span, type SpanListener, spans, timed } from "../../src/helpers/spans.ts";
 
 Deno.test("spans: nobody listens, nothing is told", () => {
@@ -45,6 +45,44 @@ Deno.test("spans: launches are told at once to who hears them so, to others one 
   ]);
   for (const stop of stops) stop();
   assertEquals(spans.listener, undefined);
+});
+
+Deno.test("spans: who ends its listening while it is told hides nobody, and who begins hears the next", () => {
+  const told: string[] = [], items = [{ runner: { name: "a", device: "CLANG" } }], ends = Float64Array.of(1);
+  const later: (() => void)[] = [];
+  const once: SpanListener = ({ kind }) => {
+    told.push(`once ${kind}`);
+    stops[0]();
+    later.push(listen((span) => told.push(`later ${span.kind}`)));
+  };
+  const stops = [once, ({ kind }: Span) => void told.push(`next ${kind}`)].map((f: SpanListener) => listen(f));
+  tellTimed(items, 10, ends);
+  assertEquals(told.splice(0), ["once launch", "next launch"]);
+  tellReplay("1 kernel", items as never, (own) => own[0] = 1);
+  assertEquals(told.splice(0), ["next launch", "next replay", "later launch", "later replay"]);
+  for (const stop of [...stops, ...later]) stop();
+  assertEquals(spans.listener, undefined);
+});
+
+Deno.test("spans: a replay is told with its launches, which end with it, to who hears both at once", () => {
+  const heard: Span[] = [], replays: unknown[][] = [], hears: SpanListener = () => assert(false);
+  hears.launches = () => assert(false);
+  hears.replays = (...told) => replays.push([...told.slice(0, 5), (told[5] as Float64Array).slice(0, 2)]);
+  const items = ["a", "b"].map((name) => ({ runner: { name, device: "CLANG" } }));
+  const stops = [listen(hears), listen((span) => heard.push(span))];
+  tellReplay("2 kernels", items as never, (ends) => {
+    for (const end = performance.now() + 1; performance.now() < end;);
+    ends.set([0.25, 0.5]);
+  });
+  for (const stop of stops) stop();
+  const [a, b, replay] = heard, origin = b.endMs - 0.5;
+  assertEquals(heard.map((s) => [s.kind, s.name, s.subject]), [
+    ["launch", "a", items[0]],
+    ["launch", "b", items[1]],
+    ["replay", "2 kernels", undefined],
+  ]);
+  assert(Math.abs(b.endMs - replay.endMs) < 1e-6 && replay.startMs < a.startMs && a.endMs === origin + 0.25);
+  assertEquals(replays, [["2 kernels", replay.startMs, replay.endMs, items, origin, Float64Array.of(0.25, 0.5)]]);
 });
 
 Deno.test("spans: what throws is not told, and ends the listening", () => {
