@@ -5,6 +5,7 @@
  *     deno task viz program.ts                              runs the program, recorded, then the same
  *     deno task viz FILE --out page.html                    writes the page, with the data in it
  *     deno task viz --json FILE passes|kernels|notes|timeline   the same as JSON lines
+ *     deno task viz --json FILE differences --with other.json   kernels that are not the same in both, as JSON lines
  *
  * `--port N` takes that port; `--open` opens a browser.
  *
@@ -19,7 +20,8 @@ import { recordProgram } from "../src/story/viz/watch_viz.ts";
 import { parseVizData, type VizData } from "../src/story/viz/viz_data.ts";
 
 const USAGE = "deno task viz [FILE] [--with OTHER] [--out page.html] [--port N] [--open]\n" +
-  "deno task viz --json FILE passes|kernels|notes|timeline";
+  "deno task viz --json FILE passes|kernels|notes|timeline\n" +
+  "deno task viz --json FILE differences --with OTHER";
 
 /** What the command line says. */
 interface Asked {
@@ -76,6 +78,12 @@ export async function loadViz(path: string): Promise<VizData> {
   }
 }
 
+/** What is compared with `data`: by the name of its file where both are of one program. */
+async function loadOther(path: string, data: VizData): Promise<VizData> {
+  const other = await loadViz(path);
+  return other.title === data.title ? { ...other, title: path.replace(/^.*[/\\]/, "") } : other;
+}
+
 async function openBrowser(url: string): Promise<void> {
   const command = { darwin: "open", windows: "explorer" }[Deno.build.os as string] ?? "xdg-open";
   const open = async (): Promise<boolean> =>
@@ -97,21 +105,20 @@ async function main(args: readonly string[]): Promise<number> {
   const isKind = kind === undefined || LINE_KINDS.includes(kind), port = flags.get("port");
   if (
     files.length > 1 || !isKind || (flags.has("json") && kind === undefined) ||
-    (port !== undefined && !(Number(port) > 0))
+    (port !== undefined && !(Number(port) > 0)) || flags.get("with") === "" ||
+    (kind === "differences" && !flags.has("with"))
   ) {
     console.error(USAGE);
     return 2;
   }
   try {
-    const data = files.length === 0 ? example() : await loadViz(files[0]);
+    const path = flags.get("with"), data = files.length === 0 ? example() : await loadViz(files[0]);
+    const other = path === undefined ? undefined : await loadOther(path, data), out = flags.get("out");
     if (kind !== undefined) {
       // whoever reads may have seen enough
-      for (const line of jsonLines(data, kind)) console.log(line);
+      for (const line of jsonLines(data, kind, other)) console.log(line);
       return 0;
     }
-    const path = flags.get("with"),
-      other = path === undefined ? undefined : await loadViz(path),
-      out = flags.get("out");
     if (out !== undefined) {
       await Deno.writeTextFile(out, await vizPage(data, other));
       console.log(out);

@@ -4,17 +4,24 @@
  *
  * @module
  */
+import { differenceRows, runsOf } from "./page_compare.ts";
 import type { VizData } from "./viz_data.ts";
 
 /** What there are lines of. */
-export type LineKind = "passes" | "kernels" | "notes" | "timeline";
+export type LineKind = "passes" | "kernels" | "notes" | "timeline" | "differences";
 
 /** All of them. */
-export const LINE_KINDS: readonly LineKind[] = ["passes", "kernels", "notes", "timeline"];
+export const LINE_KINDS: readonly LineKind[] = ["passes", "kernels", "notes", "timeline", "differences"];
 
-/** The lines of a recording. */
-export function jsonLines(data: VizData, kind: LineKind): string[] {
-  const rows = { passes: passRows, kernels: kernelRows, notes: noteRows, timeline: timelineRows }[kind](data);
+/** The lines of a recording. @param other another one, of which "differences" tells what is not the same */
+export function jsonLines(data: VizData, kind: LineKind, other?: VizData): string[] {
+  const rows = {
+    passes: passRows,
+    kernels: kernelRows,
+    notes: noteRows,
+    timeline: timelineRows,
+    differences: (data: VizData) => other === undefined ? [] : differenceRows(data, other),
+  }[kind](data);
   return rows.map((row) => JSON.stringify(row));
 }
 
@@ -48,14 +55,9 @@ function passRows(data: VizData): object[] {
 }
 
 function kernelRows(data: VizData): object[] {
-  const runs = data.kernels.map(() => ({ launches: 0, timeMs: 0 }));
-  for (const e of data.events) {
-    if (e.kind !== "launch" || e.kernel === undefined) continue;
-    runs[e.kernel].launches++;
-    runs[e.kernel].timeMs += e.deviceMs ?? e.timeMs;
-  }
+  const runs = runsOf(data);
   return data.kernels.map(({ name, device, opts, flops, bytes, uops, lines, source }, i) => {
-    const { launches, timeMs } = runs[i];
+    const { count: launches, ms: timeMs } = runs[i];
     const gflops = timeMs > 0 ? flops * launches / timeMs / 1e6 : undefined;
     const gbs = timeMs > 0 ? bytes * launches / timeMs / 1e6 : undefined;
     return {

@@ -6,6 +6,7 @@
  */
 import { base64, escapeHtml } from "../../helpers/text.ts";
 import { pack } from "./pack.ts";
+import * as compare from "./page_compare.ts";
 import * as packed from "./page_data.ts";
 import * as graph from "./page_graph.ts";
 import * as main from "./page_main.ts";
@@ -63,6 +64,7 @@ ${
     `.key.${k} { background: var(--${k}); }`
   ).join(" ")
 }
+.mark { color: var(--hot); } .compared { border-bottom: 1px solid var(--line); margin-bottom: 8px; padding-bottom: 6px; } .compared p { margin: 2px 0; }
 select { max-width: 260px; } :focus-visible { outline: 2px solid var(--link); }
 @media (max-width: 760px) { .two { grid-template-columns: minmax(0, 1fr); } .two > .list { max-height: 240px; } main { padding: 6px; } .wide { display: block; overflow-x: auto; } }
 `;
@@ -78,7 +80,9 @@ function functionsOf(module: Readonly<Record<string, unknown>>): string {
 
 /** The script of the page. */
 export function pageScript(): string {
-  const all = [{ escapeHtml }, packed, text, graph, parts, passes, views, timeline, show, main].map(functionsOf)
+  const all = [{ escapeHtml }, packed, text, graph, parts, passes, compare, views, timeline, show, main].map(
+    functionsOf,
+  )
     .join(
       "\n",
     );

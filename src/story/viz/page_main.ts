@@ -5,6 +5,7 @@
  * @module
  */
 import { escapeHtml } from "../../helpers/text.ts";
+import { runsOf, twinsOf } from "./page_compare.ts";
 import { type PackedData, unpackData } from "./page_data.ts";
 import { linkTo, numberOf, type Ui } from "./page_parts.ts";
 import { passesShown } from "./page_passes.ts";
@@ -44,16 +45,11 @@ export async function startPage(page: PageWindow, layoutText: string): Promise<v
     return;
   }
   if (data === undefined) return;
-  const runs = data.kernels.map(() => ({ count: 0, ms: 0 }));
-  for (const e of data.events) {
-    if (e.kind !== "launch" || e.kernel === undefined) continue;
-    runs[e.kernel].count++;
-    runs[e.kernel].ms += e.deviceMs ?? e.timeMs;
-  }
   const ui: Ui = {
     data,
     other,
-    runs,
+    twins: other === undefined ? undefined : twinsOf(data, other),
+    runs: runsOf(data),
     selection: {},
     graphs: new Map(),
     graphCount: 0,

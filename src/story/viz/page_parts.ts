@@ -5,6 +5,7 @@
  *
  * @module
  */
+import type { Twins } from "./page_compare.ts";
 import type { GraphSpec } from "./page_graph.ts";
 import type { VizData } from "./viz_data.ts";
 
@@ -16,6 +17,8 @@ export interface Ui {
   readonly data: VizData;
   /** Another recording, to compare with. */
   readonly other: VizData | undefined;
+  /** Which kernels of both do the same. */
+  readonly twins: Twins | undefined;
   /** Of each kernel, how often it ran and for how long. */
   readonly runs: readonly { readonly count: number; readonly ms: number }[];
   selection: Selection;

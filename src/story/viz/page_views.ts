@@ -5,10 +5,10 @@
  * @module
  */
 import { escapeHtml } from "../../helpers/text.ts";
+import { comparedHtml, differencesHtml, launchMs, runsOf } from "./page_compare.ts";
 import { below, graphOfNodes, type GraphSpec } from "./page_graph.ts";
 import { graphHtml, limitsOf, linkTo, numberOf, type Ui, type View, windowHtml, windowStart } from "./page_parts.ts";
-import { countedText, diffHtml, diffLines, sourceHtml, timeText, treeLines } from "./page_text.ts";
-import type { KernelData, VizData } from "./viz_data.ts";
+import { countedText, sourceHtml, timeText, treeLines } from "./page_text.ts";
 
 /** A kernel's name with what it took. */
 export function kernelText(ui: Ui, k: number): string {
@@ -204,16 +204,26 @@ export function kernelView(ui: Ui): View {
   const { kernels } = ui.data, { rows } = limitsOf(), at = Math.min(numberOf(ui, "kernel") ?? 0, kernels.length - 1);
   if (kernels.length === 0) return { frame: `<p>No kernel was recorded.</p>`, parts: [] };
   const row = (i: number): string =>
-    `<a class="row" data-row="${i}" href="${linkTo(ui, { kernel: String(i) })}"><span>${kernelText(ui, i)}</span></a>`;
+    `<a class="row" data-row="${i}" href="${linkTo(ui, { kernel: String(i), other: undefined })}"><span>${
+      kernelText(ui, i)
+    }</span>${markOf(ui, i)}</a>`;
   const from = windowStart(kernels.length, at, rows), key = `${from} ${linkTo(ui, { kernel: undefined })}`;
   return {
-    frame:
-      `<div class="two"><div class="list" data-part="list" data-list></div><div class="detail" data-part="detail"></div></div>`,
+    frame: `<div data-part="compared"></div><div class="two"><div class="list" data-part="list" data-list></div>` +
+      `<div class="detail" data-part="detail"></div></div>`,
     parts: [
+      { name: "compared", key: linkTo(ui, { kernel: undefined, other: undefined }), html: () => differencesHtml(ui) },
       { name: "list", key, html: () => windowHtml(kernels.length, row, from, rows), on: at },
       { name: "detail", key: linkTo(ui, {}), html: () => kernelHtml(ui, at) },
     ],
   };
+}
+
+/** How a kernel's row says that it is another one than in the other recording. */
+export function markOf({ twins }: Ui, i: number): string {
+  if (twins === undefined) return "";
+  const text = twins.of[i] === undefined ? "here alone" : twins.differ[i].join(", ");
+  return text === "" ? "" : `<small class="mark">${text}</small>`;
 }
 
 /** What is told of one kernel. */
@@ -251,22 +261,29 @@ export function kernelHtml(ui: Ui, at: number): string {
     : `<h3>why</h3><ul>${why.map((n) => `<li class="${escapeHtml(n.kind)}">${escapeHtml(n.text)}</li>`).join("")}</ul>`;
   const option = (value: string, text: string): string =>
     `<option value="${value}"${ui.selection.other === value ? " selected" : ""}>${escapeHtml(text)}</option>`;
+  const twinAt = ui.twins?.of[at], what = ui.twins?.differ[at] ?? [];
+  const beside = other === undefined
+    ? ""
+    : `<p>In ${escapeHtml(other.title)}: ${
+      twinAt === undefined
+        ? "no kernel like it"
+        : `<a href="${linkTo(ui, { other: `b${twinAt}` })}">${escapeHtml(other.kernels[twinAt].name)}</a>, ${
+          what.length === 0 ? "the same" : `another ${what.join(", ")}`
+        }`
+    }.</p>`;
   const choice = `<label>compare with <select id="other">${option("", "nothing")}${
     data.kernels.map((o, i) => i === at ? "" : option(`a${i}`, o.name)).slice(0, 500).join("")
   }${
     (other?.kernels ?? []).map((o, i) => option(`b${i}`, `${o.name} of ${other!.title}`)).slice(0, 500).join("")
   }</select></label>`;
-  const head = `<h2>${escapeHtml(k.name)}</h2><p>${facts.join(" · ")}${passes}</p>${lines}${reasons}<p>${choice}</p>`;
+  const head = `<h2>${escapeHtml(k.name)}</h2><p>${
+    facts.join(" · ")
+  }${passes}</p>${beside}${lines}${reasons}<p>${choice}</p>`;
   const m = /^([ab])(\d+)$/.exec(ui.selection.other ?? ""), from = m?.[1] === "b" ? other : data;
   const twin = m === null ? undefined : from?.kernels[Number(m[2])];
   if (twin !== undefined) {
-    const asts = [[data, k], [from!, twin]].map(([d, x]) => {
-      const { nodes } = d as VizData, { ast } = x as KernelData;
-      return ast === undefined ? [] : treeLines(nodes, [ast], 1500).map((l) => l.text);
-    });
-    return `${head}<h3>opts</h3>${diffHtml(diffLines(twin.opts.split(" "), k.opts.split(" ")))}<h3>AST</h3>${
-      diffHtml(diffLines(asts[1], asts[0]))
-    }<h3>source</h3>${diffHtml(diffLines(twin.source.split("\n"), k.source.split("\n")))}`;
+    const ms = [launchMs(from === data ? ui.runs : runsOf(from!), Number(m![2])), launchMs(ui.runs, at)];
+    return head + comparedHtml(from!, twin, data, k, ms);
   }
   const numbers = new Map(k.uops.map((n, i) => [n, i] as const));
   const uops = k.uops.slice(0, 1500).map((n, i) => {

@@ -73,6 +73,7 @@ Deno.test("page parts: keys of parts tell apart what is shown, and nothing more"
   const ui: Ui = {
     data,
     other: undefined,
+    twins: undefined,
     runs: data.kernels.map(() => ({ count: 0, ms: 0 })),
     selection: { view: "passes" },
     graphs: new Map(),

@@ -8,6 +8,7 @@ export type Seen = Record<string, string | number | boolean | readonly string[]>
 interface All {
   readonly errors: readonly string[];
   readonly seen: readonly Seen[];
+  readonly compared: Seen;
   readonly large: Seen;
   readonly scriptBytes: number;
 }
@@ -25,5 +26,5 @@ export async function seenInChromium(...flags: readonly string[]): Promise<All &
   }
   if (typeof found !== "string") return { ...found, ignore: false };
   console.log(`Chromium is left out: ${found}`);
-  return { ignore: true, errors: [], seen: [], large: {}, scriptBytes: 0 };
+  return { ignore: true, errors: [], seen: [], compared: {}, large: {}, scriptBytes: 0 };
 }

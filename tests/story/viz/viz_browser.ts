@@ -36,6 +36,47 @@ function recorded(): Promise<string> {
   return vizPage(vizData(recording, "two layers"));
 }
 
+/** The same program with and without optimizations, one beside the other. */
+function recordedTwice(): Promise<string> {
+  const [one, two] = [["optimized", 0], ["as written", 1]].map(([title, NOOPT]) => {
+    const recording = context({ SCACHE: 0, DEV: "WASM", NOOPT: Number(NOOPT) }, () =>
+      record(() => {
+        const x = Tensor.ones([40, 48]).contiguous().realize();
+        x.add(0.5).contiguous().sum(1).realize();
+      }));
+    return vizData(recording, String(title));
+  });
+  return vizPage(one, two);
+}
+
+/** Two recordings compared: what differs is listed, a click shows how, and the address brings it back. */
+async function compare(page: Page, url: string, shot: (name: string) => Promise<void>): Promise<Seen> {
+  const seen: Seen = {}, ready = `document.documentElement.dataset.state === "kernel"`;
+  await page.goto(`${url}#view=kernel`);
+  await until(page, ready);
+  const text = (selector: string): Promise<string> =>
+    page.evaluate<string>(`document.querySelector(${JSON.stringify(selector)})?.textContent ?? "(none)"`);
+  seen.differences = await text(".compared p");
+  seen.marks = await page.evaluate<number>(`document.querySelectorAll(".row .mark").length`);
+  await page.click(".compared a");
+  await until(page, `location.hash.includes("other=b") && ${ready}`);
+  seen.sections = await page.evaluate<string[]>(
+    `[...document.querySelectorAll(".detail h3")].map((h) => h.textContent)`,
+  );
+  seen.changed = await page.evaluate<number>(`document.querySelectorAll(".diff .new, .diff .old").length`);
+  seen.times = await page.evaluate<string>(
+    `[...document.querySelectorAll(".detail p")].map((p) => p.textContent).find((t) => t.includes("A launch takes"))`,
+  );
+  seen.beside = await text(".detail p:nth-of-type(2)");
+  await shot("compared");
+  const hash = await page.evaluate<string>("location.hash");
+  await page.goto("about:blank");
+  await page.goto(url + hash);
+  await until(page, ready);
+  seen.again = await page.evaluate<number>(`document.querySelectorAll(".diff .new, .diff .old").length`);
+  return seen;
+}
+
 /** What compiling ResNet-50 does, all passes, on a device that runs nothing. */
 function recordedLarge(): Promise<string> {
   const recording = context(
@@ -257,6 +298,13 @@ async function main(shots: string | undefined, isForDocs: boolean, isLarge: bool
       all.push(seen);
     }
     if (isForDocs) return { errors };
+    const beside = await browser.newPage({ viewport: { width: 1280, height: 860 }, colorScheme: "light" });
+    beside.on("console", (m) => m.type?.() === "error" && errors.push(`compared: ${m.text?.()}`));
+    beside.on("pageerror", (e) => errors.push(`compared: ${e}`));
+    await Deno.writeTextFile(file, await recordedTwice());
+    const compared = await compare(beside, `file://${file}`, async (view) => {
+      if (shots !== undefined) await beside.screenshot({ path: `${shots}/${view}.png` });
+    });
     const big: Seen = {};
     if (isLarge) {
       const page = await browser.newPage({ viewport: { width: 1280, height: 860 }, colorScheme: "light" });
@@ -268,7 +316,13 @@ async function main(shots: string | undefined, isForDocs: boolean, isLarge: bool
       });
     }
     const script = new Blob([pageScript()]).stream().pipeThrough(new CompressionStream("gzip"));
-    return { errors, seen: all, large: big, scriptBytes: (await new Response(script).arrayBuffer()).byteLength };
+    return {
+      errors,
+      seen: all,
+      compared,
+      large: big,
+      scriptBytes: (await new Response(script).arrayBuffer()).byteLength,
+    };
   } finally {
     await browser.close();
     await Deno.remove(file);

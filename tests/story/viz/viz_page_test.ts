@@ -2,7 +2,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { type Seen, seenInChromium } from "./seen.ts";
 
-const { ignore, errors, seen, scriptBytes } = await seenInChromium();
+const { ignore, errors, seen, compared, scriptBytes } = await seenInChromium();
 
 Deno.test({
   name: "viz page: no console error, and small",
@@ -30,7 +30,7 @@ for (const [i, name] of ["light", "dark", "narrow"].entries()) {
       assert(/^E_|^r_/.test(String(s.kernel)) && /func/.test(String(s.source)), String(s.kernel));
       assertEquals((s.sections as string[]).map((t) => t.split(" ")[0]), ["AST", "linear", "source"]);
       assert(Number(s.same) > 0, "what is the same node is marked");
-      assertEquals(s.compared, 3, "opts, AST and source");
+      assertEquals(s.compared, 4, "opts, AST, passes and source");
       assert(/in all\./.test(String(s.legend)) && Number(s.topKernels) > 3 && Number(s.drawn) > 5);
       assert(/took/.test(String(s.event)) && /event=\d/.test(String(s.hash)), String(s.hash));
       for (const [key, value] of Object.entries(s)) if (key.startsWith("wide ")) assert(Number(value) <= 0, key);
@@ -56,5 +56,20 @@ Deno.test({
   fn: () => {
     const [light, dark] = seen.map((s) => (s as unknown as Seen).background);
     assert(light !== dark, String(light));
+  },
+});
+
+Deno.test({
+  name: "viz page: two recordings compared: what differs is listed, and shown by a click or by its address",
+  ignore,
+  fn: () => {
+    const found = /^Beside as written: (\d+) kernels are the same, (\d+) differ, 0 are here alone, 0 there alone\.$/
+      .exec(String(compared.differences));
+    assert(found !== null && Number(found[2]) >= 1, String(compared.differences));
+    assertEquals(Number(compared.marks), Number(found[2]));
+    assertEquals((compared.sections as string[]).slice(-4), ["opts", "AST", "passes", "source"]);
+    assert(Number(compared.changed) > 3 && compared.again === compared.changed, JSON.stringify(compared));
+    assert(/^A launch takes [\d.]+ [mµ]s; that of \w+ [\d.]+ [mµ]s\.$/.test(String(compared.times)));
+    assert(/^In as written: \w+, another opts, source\.$/.test(String(compared.beside)), String(compared.beside));
   },
 });
