@@ -13,7 +13,7 @@
  */
 import { Tensor } from "../mod.ts";
 import { FormatError } from "../src/helpers/errors.ts";
-import { jsonLines, LINE_KINDS, type LineKind } from "../src/story/viz/json_lines.ts";
+import { jsonLines, LINE_KINDS, type LineKind } from "../src/story/json_lines.ts";
 import { vizPage } from "../src/story/viz/page.ts";
 import { serveViz } from "../src/story/viz/server.ts";
 import { recordProgram } from "../src/story/viz/watch_viz.ts";

@@ -6,19 +6,9 @@
  */
 import { escapeHtml } from "../../helpers/text.ts";
 import type { NodeData } from "../../uop/core/recording.ts";
-import { linkTo, type Ui } from "./page_parts.ts";
+import { linkTo, type Twins, type Ui } from "./page_parts.ts";
 import { diffHtml, diffLines, timeText, treeLines } from "./page_text.ts";
 import type { KernelData, VizData } from "./viz_data.ts";
-
-/** Kernels of one recording and those of another that do the same. */
-export interface Twins {
-  /** By kernel, the number of its twin; undefined where there is none. */
-  readonly of: readonly (number | undefined)[];
-  /** Kernels of the other recording that are no twins. */
-  readonly left: readonly number[];
-  /** By kernel that has a twin, what they differ in: "AST", "opts", "source". */
-  readonly differ: readonly (readonly string[])[];
-}
 
 /** How often each kernel ran, and for how long. */
 export function runsOf({ kernels, events }: VizData): { count: number; ms: number }[] {

@@ -5,12 +5,21 @@
  *
  * @module
  */
-import type { Twins } from "./page_compare.ts";
 import type { GraphSpec } from "./page_graph.ts";
 import type { VizData } from "./viz_data.ts";
 
 /** What was selected, as in the URL behind "#": view, kernel, schedule, pass, step, event, q, other, all. */
 export type Selection = Readonly<Record<string, string | undefined>>;
+
+/** Kernels of one recording and those of another that do the same. */
+export interface Twins {
+  /** By kernel, the number of its twin; undefined where there is none. */
+  readonly of: readonly (number | undefined)[];
+  /** Kernels of the other recording that are no twins. */
+  readonly left: readonly number[];
+  /** By kernel that has a twin, what they differ in: "AST", "opts", "source". */
+  readonly differ: readonly (readonly string[])[];
+}
 
 /** The page as it is. */
 export interface Ui {

@@ -1,7 +1,7 @@
 /** Two recordings compared: kernels that do the same are twins, and what differs is told, as rows and in the page. */
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { context, record, Tensor } from "../../../mod.ts";
-import { jsonLines } from "../../../src/story/viz/json_lines.ts";
+import { jsonLines } from "../../../src/story/json_lines.ts";
 import { differencesHtml, runsOf, twinsOf } from "../../../src/story/viz/page_compare.ts";
 import type { Ui } from "../../../src/story/viz/page_parts.ts";
 import { kernelHtml } from "../../../src/story/viz/page_views.ts";

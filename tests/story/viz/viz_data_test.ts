@@ -1,7 +1,7 @@
 /** What VIZ shows as data, and as JSON lines: complete, without values, with relative paths; other files are refused. */
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { context, FormatError, jit, record, Tensor } from "../../../mod.ts";
-import { jsonLines } from "../../../src/story/viz/json_lines.ts";
+import { jsonLines } from "../../../src/story/json_lines.ts";
 import { parseVizData, type VizData, vizData } from "../../../src/story/viz/viz_data.ts";
 import { optimized } from "../../fixtures/optimized.ts";
 

@@ -4,8 +4,8 @@
  *
  * @module
  */
-import { differenceRows, runsOf } from "./page_compare.ts";
-import type { VizData } from "./viz_data.ts";
+import { differenceRows, runsOf } from "./viz/page_compare.ts";
+import type { VizData } from "./viz/viz_data.ts";
 
 /** What there are lines of. */
 export type LineKind = "passes" | "kernels" | "notes" | "timeline" | "differences";
