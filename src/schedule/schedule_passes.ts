@@ -181,10 +181,12 @@ function findRoots(g: Lowering): void {
 function chain(g: Lowering): void {
   g.chains = planChains(g.roots, g.capsOf);
   const { weights } = g.chains;
-  if (weights.size === 0) return;
-  g.now = rebuildAll(g.now, (u, src) => weights.has(u) ? rowWeight(u.withSrc(src)) : undefined);
-  findRoots(g);
-  g.chains = planChains(g.roots, g.capsOf);
+  if (weights.size > 0) {
+    g.now = rebuildAll(g.now, (u, src) => weights.has(u) ? rowWeight(u.withSrc(src)) : undefined);
+    findRoots(g);
+    g.chains = planChains(g.roots, g.capsOf);
+  }
+  for (const told of g.chains.notes) note(...told);
 }
 
 function fuse(g: Lowering): void {
@@ -206,7 +208,7 @@ function kernelOf({ plan, entries }: Lowering, { roots: [u], writes }: Node): { 
 
 function limit(g: Lowering): void {
   const { nodes, entries, options: { maxBuffers } } = g;
-  g.kept = cutKernels(nodes, entries, maxBuffers, (n) => collapseReduces(kernelOf(g, n).store));
+  g.kept = cutKernels(nodes, entries, maxBuffers, (n) => collapseReduces(kernelOf(g, n).store, false));
 }
 
 function makeKernels(g: Lowering): void {
@@ -233,11 +235,12 @@ function changeKernels(g: Lowering, change: (store: UOp, n: Node) => UOp): void 
 }
 
 function joinChains(g: Lowering): void {
-  changeKernels(
-    g,
-    (s, { roots: [u], device }) =>
-      u.op === Ops.STORE || factsOf(s).isSymbolic ? s : joinChain(s, g.options.caps(device)) ?? s,
-  );
+  changeKernels(g, (s, { roots: [u], device }) => {
+    const joined = u.op === Ops.STORE || factsOf(s).isSymbolic ? undefined : joinChain(s, g.options.caps(device));
+    if (joined === undefined) return s;
+    note("passed", u, "reductions of a row that wait for each other are one, whose parts are rescaled as it goes");
+    return joined;
+  });
 }
 
 /**
@@ -321,7 +324,7 @@ const PASSES: readonly SchedulePass[] = [
   { name: "place", run: place },
   { name: "limit", run: limit },
   { name: "rangeify", run: makeKernels, spec: specKernel },
-  { name: "collapse", run: (g) => changeKernels(g, collapseReduces), spec: specKernel },
+  { name: "collapse", run: (g) => changeKernels(g, (s) => collapseReduces(s)), spec: specKernel },
   { name: "join chains", when: (g) => onGrid(g) && fuses(), run: joinChains, spec: specKernel },
   { name: "check reads", run: checkReads },
   {

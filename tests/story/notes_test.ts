@@ -1,6 +1,6 @@
 /** Notes of why: matrix units that are not used, kernels that are joined by their rows, what BEAM found by measuring. */
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { context, Device, Tensor } from "../../mod.ts";
+import { context, Device, type DTypeName, Tensor } from "../../mod.ts";
 import { explain } from "../../src/story/story.ts";
 import { listenToNotes, type Note } from "../../src/uop/core/notes.ts";
 import { openObserving } from "../support/snapshot_writers.ts";
@@ -121,6 +121,76 @@ Deno.test("notes: the plans beside the chosen one are told, with what the model 
     }
   }
 });
+
+/** What is noted, once each, of tensors without values. */
+function saidOf(make: (empty: (shape: number[], dtype?: DTypeName) => Tensor) => Tensor, on: string = "JS"): string[] {
+  const device = on === "JS" ? "JS" : openObserving(on).name, heard: Note[] = [];
+  const empty = (shape: number[], dtype: DTypeName = "float32"): Tensor =>
+    Tensor.empty(shape, { device, dtype }).realize();
+  const stop = listenToNotes((n) => heard.push(n));
+  try {
+    context({ NOOPT: 0, SCACHE: 0 }, () => make(empty).realize());
+  } finally {
+    stop();
+  }
+  assert(heard.every((n) => n.of !== undefined && Object.values(n.numbers).every(Number.isFinite)));
+  return [...new Set(heard.map((n) => `${n.kind}: ${n.text}`))];
+}
+
+const CHAIN = "products are computed where they are read, as a chain on matrix units: they are in no memory";
+const SCALED = "passed: a sum is scaled as a whole, not each of its terms: it does not wait for what scales it";
+
+for (
+  const [name, make, wants, on] of [
+    [
+      "rows that numbers choose",
+      (empty) => empty([10, 8]).at(empty([5], "int32")),
+      ["passed: of a sum of 10 terms all but one are zero: that one is computed, without a loop"],
+    ],
+    ["sums of sums", (empty) => empty([5, 6, 7]).sum(2).sum(1), ["passed: a sum of sums is one sum, in one kernel"]],
+    ["a softmax times values", (empty) => empty([64, 48]).softmax().matmul(empty([48, 32])), [SCALED]],
+    [
+      "a softmax in half, times values",
+      (empty) => empty([64, 48], "float16").softmax().matmul(empty([48, 32], "float16")),
+      ["missed: a sum waits for what its terms are scaled by: in float16 they may be too large before"],
+    ],
+    [
+      "attention on a card",
+      (empty) => {
+        const [q, k, v] = [0, 1, 2].map(() => empty([2, 8, 512, 64], "float16"));
+        return q.scaledDotProductAttention(k, v);
+      },
+      [
+        `passed: ${CHAIN}`,
+        "passed: reductions of a row that wait for each other are one, whose parts are rescaled as it goes",
+      ],
+      "CUDA",
+    ],
+    [
+      "a product that has another reader",
+      (empty) => {
+        const p = empty([512, 64], "float16").matmul(empty([64, 512], "float16"));
+        return Tensor.cat([p.matmul(empty([512, 512], "float16")), p.exp()], 1);
+      },
+      ["missed: products are kept in memory: what is kept in memory is computed from them, too"],
+      "CUDA",
+    ],
+    [
+      "more buffers than a kernel takes",
+      (empty) => Array.from({ length: 20 }, () => empty([32])).reduce((sum, x) => sum.add(x)),
+      [/^missed: a kernel would read \d+ buffers and take \d+ at most: it is cut here$/],
+      "WEBGPU",
+    ],
+  ] as readonly (readonly [string, Parameters<typeof saidOf>[0], readonly (string | RegExp)[], string?])[]
+) {
+  Deno.test(`notes: ${name}`, () => {
+    const said = saidOf(make, on);
+    for (const want of wants) {
+      const found = said.some((text) => typeof want === "string" ? text === want : want.test(text));
+      assert(found, `${want}\n${said.join("\n")}`);
+    }
+  });
+}
 
 Deno.test("notes: explain tells what BEAM measured", () =>
   inFolder((folder) => {

@@ -6,6 +6,7 @@
  */
 import type { Capabilities } from "../../renderer/renderer.ts";
 import { AxisKind } from "../../uop/core/args.ts";
+import type { NoteKind } from "../../uop/core/notes.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { type Extents, int, range, type UOp } from "../../uop/core/uop.ts";
 import type { Cascade } from "./cascade.ts";
@@ -90,13 +91,23 @@ export function outputRanges(
 /** What the fuser asks of the device of a kernel. */
 export type FusionCaps = Pick<Capabilities, "l2" | "hasGrid" | "grid" | "vectorLanes" | "hasDots">;
 
+/** What a note of a chain is made of. */
+export type ChainNote = readonly [
+  kind: NoteKind,
+  node: UOp,
+  text: string,
+  numbers: Readonly<Record<string, number>>,
+];
+
 /** Nodes to be computed in place, whatever it costs elsewhere, and nodes that get buffers. */
 export interface ChainPlan {
   readonly inside: ReadonlySet<UOp>;
   readonly realized: ReadonlySet<UOp>;
   /** Weights that chains compute again of rows in memory (kernels/row_weights.ts). */
   readonly weights: ReadonlySet<UOp>;
+  /** Why chains are some, or are not. */
+  readonly notes: readonly ChainNote[];
 }
 
 /** The plan of a graph without chains of products. */
-export const NO_CHAINS: ChainPlan = { inside: new Set(), realized: new Set(), weights: new Set() };
+export const NO_CHAINS: ChainPlan = { inside: new Set(), realized: new Set(), weights: new Set(), notes: [] };

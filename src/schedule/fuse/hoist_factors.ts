@@ -7,7 +7,7 @@
  *
  * @module
  */
-import { dtypes } from "../../dtype/dtype.ts";
+import { type DType, dtypes } from "../../dtype/dtype.ts";
 import { axisGroups } from "../../helpers/math.ts";
 import { argOf, reduceOf } from "../../uop/core/args.ts";
 import { broadcastTo, expand, numelOf, reshape } from "../../uop/core/build_movement.ts";
@@ -15,6 +15,8 @@ import { isAlu, Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { mayHave, type UOp, uop } from "../../uop/core/uop.ts";
 import { extentsOf } from "../../uop/graph/extent.ts";
+import { wantsNotes } from "../../uop/core/notes.ts";
+import { note } from "../../uop/rewrite/record.ts";
 import { moveLike } from "../../uop/graph/resolve.ts";
 
 /** A factor that left a product: what is left is multiplied with it or divided by it. */
@@ -158,12 +160,37 @@ function split(u: UOp, axes: readonly number[], depth: number): Product | undefi
   return { inner, factors: [...left?.factors ?? [], ...other?.factors ?? []] };
 }
 
+/** The dtype to which what is scaled is narrowed before it is summed over `axes`; undefined where nothing is. */
+function narrowedBefore(u: UOp, axes: readonly number[], depth: number): DType | undefined {
+  if (depth === 0) return undefined;
+  if (moves(u.op)) {
+    const below = sourceAxes(u, axes);
+    return below && narrowedBefore(u.src[0], below, depth - 1);
+  }
+  if (u.op === Ops.MUL) return narrowedBefore(u.src[0], axes, depth - 1) ?? narrowedBefore(u.src[1], axes, depth - 1);
+  if (u.op !== Ops.CAST) return undefined;
+  const [x] = u.src;
+  return x.dtype.isFloat && u.dtype.itemsize < x.dtype.itemsize && split(x, axes, depth - 1) !== undefined
+    ? u.dtype
+    : narrowedBefore(x, axes, depth - 1);
+}
+
 /** Sum over k of h * g(k), where h waits for a reduction -> h * sum over k of g(k). */
 export function hoistFactors(u: UOp): UOp | undefined {
   const { op, axes } = reduceOf(u);
   if (op !== Ops.ADD || (u.dtype !== dtypes.float32 && u.dtype !== dtypes.float64)) return undefined;
   const p = split(u.src[0], axes, MAX_DEPTH);
-  if (p === undefined) return undefined;
+  if (p === undefined) {
+    const narrow = wantsNotes() ? narrowedBefore(u.src[0], axes, MAX_DEPTH) : undefined;
+    if (narrow !== undefined) {
+      note("missed", u, `a sum waits for what its terms are scaled by: in ${narrow} they may be too large before`);
+    }
+    return undefined;
+  }
+  const factors = p.factors.length;
+  note("passed", u, "a sum is scaled as a whole, not each of its terms: it does not wait for what scales it", {
+    factors,
+  });
   const shape = shapeOf(u);
   const inner = shapeOf(p.inner).length === 0 ? broadcastTo(p.inner, shapeOf(u.src[0])) : p.inner;
   let out = uop(Ops.REDUCE, u.dtype, [inner], u.arg);
@@ -180,5 +207,8 @@ export function reduceOnce(u: UOp): UOp | undefined {
   const same = shape.flatMap((n, i) => n > 1 && !axes.includes(i) && constantAlong(x, [i], MAX_DEPTH) ? [i] : []);
   if (same.reduce((n, i) => n * shape[i], 1) < LEAST_REPEATS) return undefined;
   const once = constantAlong(x, same, MAX_DEPTH);
-  return once && expand(uop(Ops.REDUCE, u.dtype, [once], u.arg), shape);
+  if (once === undefined) return undefined;
+  const repeats = same.reduce((n, i) => n * shape[i], 1);
+  note("passed", u, `a reduction that is the same ${repeats} times is done once`, { repeats });
+  return expand(uop(Ops.REDUCE, u.dtype, [once], u.arg), shape);
 }

@@ -9,10 +9,11 @@ import { simplify, symbolic } from "../../uop/algebra/symbolic.ts";
 import { splitAnd } from "../../uop/algebra/valid.ts";
 import { type CarrierArg, carrierOf, reduce } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { dependsOn } from "../../uop/core/ranges.ts";
+import { dependsOn, sizeOf } from "../../uop/core/ranges.ts";
 import { constant, type UOp, uop } from "../../uop/core/uop.ts";
 import { andGate } from "../../uop/graph/movement_index.ts";
 import { PatternMatcher, rule } from "../../uop/rewrite/matcher.ts";
+import { note } from "../../uop/rewrite/record.ts";
 import { graphRewrite } from "../../uop/rewrite/rewrite.ts";
 import { UPat } from "../../uop/rewrite/upat.ts";
 import { rebuild } from "../../uop/rewrite/walk.ts";
@@ -95,6 +96,13 @@ function sumOfSums(carrier: CarrierArg, lift: UOp, ranges: readonly UOp[]): UOp 
   return reduce(carrier, [masked ? lift.src[0].where(body, lift.src[2]) : body], [...ranges, ...own]);
 }
 
+/** Whether what is collapsed is told: not where a kernel is only tried. */
+let isTold = true;
+
+function tell(u: UOp, text: string, numbers: Readonly<Record<string, number>>): void {
+  if (isTold) note("passed", u, text, numbers);
+}
+
 function collapseReduce(u: UOp): UOp | undefined {
   const carrier = carrierOf(u);
   if (carrier.key !== "ADD") return undefined;
@@ -103,19 +111,29 @@ function collapseReduce(u: UOp): UOp | undefined {
   if (unused.length > 0) {
     const rest = ranges.filter((r) => !unused.includes(r));
     const sum = rest.length === 0 ? lift : reduce(carrier, [lift], rest);
+    tell(u, "terms of a sum that are all the same are not added: one is multiplied by how many there are", {
+      loops: unused.length,
+    });
     return unused.reduce(
       (x, r) => r.src[0].op === Ops.CONST ? x.mul(r.src[0].value) : x.mul(r.src[0].cast(x.dtype)),
       sum,
     );
   }
   const sums = sumOfSums(carrier, lift, ranges);
-  if (sums !== undefined) return sums;
+  if (sums !== undefined) {
+    tell(u, "a sum of sums is one sum, in one kernel", { loops: sums.src.length - 1 });
+    return sums;
+  }
   const c = conditional(lift);
   if (c === undefined) return undefined;
   const parts = splitAnd(c.condition);
   for (let i = 0; i < parts.length; i++) {
     const s = selects(parts[i], ranges);
     if (s === undefined) continue;
+    if (s.r.src[0].op === Ops.CONST) {
+      const terms = sizeOf(s.r);
+      tell(u, `of a sum of ${terms} terms all but one are zero: that one is computed, without a loop`, { terms });
+    } else tell(u, "of a sum all terms but one are zero: that one is computed, without a loop", {});
     const n = s.r.src[0].cast(s.e.dtype);
     const zero = constant(0, s.e.dtype);
     let valid = s.e.lt(zero).ne(1).and(s.e.lt(n));
@@ -137,7 +155,12 @@ const collapsing: PatternMatcher = symbolic.concat(
   ]),
 ).settles();
 
-/** A kernel's STORE or SINK, simplified, without reduces that only select. */
-export function collapseReduces(root: UOp): UOp {
-  return graphRewrite(root, collapsing, { name: "collapse reduces" });
+/** A kernel's STORE or SINK, simplified, without reduces that only select. @param tells whether notes say so */
+export function collapseReduces(root: UOp, tells: boolean = true): UOp {
+  isTold = tells;
+  try {
+    return graphRewrite(root, collapsing, { name: "collapse reduces" });
+  } finally {
+    isTold = true;
+  }
 }

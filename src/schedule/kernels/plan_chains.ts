@@ -13,6 +13,7 @@
  */
 import { dtypes } from "../../dtype/dtype.ts";
 import { envNumber } from "../../helpers/env.ts";
+import { groupBy, sum } from "../../helpers/math.ts";
 import type { Capabilities } from "../../renderer/renderer.ts";
 import { chainOf, type TensorCore } from "../../renderer/tensor_core_table.ts";
 import { findChain } from "../../uop/algebra/product_chain.ts";
@@ -23,7 +24,7 @@ import { isAlu, isMovement, Ops } from "../../uop/core/ops.ts";
 import { sizeOf } from "../../uop/core/ranges.ts";
 import { constant, mayHave, sink, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
-import { type ChainPlan, isLeaf, mustRealize, NO_CHAINS } from "../fuse/fusion_plan.ts";
+import { type ChainNote, type ChainPlan, isLeaf, mustRealize, NO_CHAINS } from "../fuse/fusion_plan.ts";
 import { joinRescaled } from "./join_rescaled.ts";
 import { rowWeight } from "./row_weights.ts";
 import { FOLLOWERS, readersOf, stripped, topOf, trialKernel } from "./trial_kernel.ts";
@@ -258,8 +259,9 @@ class Planner {
     const outers = this.outers();
     if (outers.length === 0) return NO_CHAINS;
     const inside = new Set<UOp>(), realized = new Set<UOp>(), weights = new Set<UOp>(), chains: Candidate[] = [];
+    const notes: ChainNote[] = [];
     // products with a reader that is no chain, and all that share a reader with them, are left
-    const refused = new Set<UOp>(), ends = new Set(outers), once = new Map<UOp, number>();
+    const refused = new Map<UOp, string>(), ends = new Set(outers), once = new Map<UOp, number>();
     // first those that others are one with
     const joins = new Map(outers.map((u) => [u, this.joinedChain(u)]));
     const done = new Set([...joins.values()].flatMap((c) => c?.joined ?? []));
@@ -273,13 +275,19 @@ class Planner {
       for (const p of c.products) once.set(p, (once.get(p) ?? 0) + 1);
       if (joined !== undefined || this.isChain(c)) chains.push(c);
       else {
-        for (const p of c.products) refused.add(p);
+        for (const p of c.products) refused.set(p, "a kernel that reads them is no chain of products on matrix units");
         ends.delete(outer);
       }
     }
-    for (const [p, count] of once) if (count > 1 && !this.isLarge(p, LEAST_SIDE)) refused.add(p);
+    for (const [p, count] of once) {
+      if (count > 1 && !this.isLarge(p, LEAST_SIDE)) {
+        refused.set(p, `${count} kernels read them, and they are not ${LEAST_SIDE} times what they are made of`);
+      }
+    }
     const refuse = (u: UOp): void => {
-      for (const x of toposort([u], (y) => this.computed.has(y))) if (x.op === Ops.REDUCE) refused.add(x);
+      for (const x of toposort([u], (y) => this.computed.has(y))) {
+        if (x.op === Ops.REDUCE) refused.set(x, "what is kept in memory is computed from them, too");
+      }
     };
     for (const u of this.order) {
       if (this.computed.has(u)) continue;
@@ -289,18 +297,27 @@ class Planner {
     for (let size = -1; size !== refused.size;) {
       size = refused.size;
       for (const c of chains) {
-        if (c.products.some((p) => refused.has(p))) { for (const p of c.products) refused.add(p); }
+        const why = c.products.map((p) => refused.get(p)).find((text) => text !== undefined);
+        if (why === undefined) continue;
+        for (const p of c.products) if (!refused.has(p)) refused.set(p, why);
       }
     }
     for (const c of chains) {
       if (c.products.some((p) => refused.has(p))) continue;
+      const numbers = sum(c.products.map(numelOf)), products = c.products.length;
+      const text = "products are computed where they are read, as a chain on matrix units: they are in no memory";
+      notes.push(["passed", c.outer, text, { products, numbers }]);
       for (const u of c.inside) inside.add(u);
       for (const u of c.realized) realized.add(u);
       realized.add(c.top);
       if (c.joined.length > 0) continue;
       for (const u of [...c.inside, ...this.readers.get(c.outer) ?? []]) if (rowWeight(u) !== undefined) weights.add(u);
     }
-    return { inside, realized, weights };
+    for (const [why, list] of groupBy([...refused], ([, why]) => why)) {
+      const numbers = sum(list.map(([p]) => numelOf(p)));
+      notes.push(["missed", list[0][0], `products are kept in memory: ${why}`, { products: list.length, numbers }]);
+    }
+    return { inside, realized, weights, notes };
   }
 }
 

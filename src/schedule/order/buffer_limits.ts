@@ -8,6 +8,7 @@
 import { DeviceError } from "../../helpers/errors.ts";
 import { isMovement, Ops } from "../../uop/core/ops.ts";
 import { toposort, type UOp } from "../../uop/core/uop.ts";
+import { note } from "../../uop/rewrite/record.ts";
 import { factsOf } from "../kernels/slots.ts";
 import { bodiesOf, type Entries } from "./entries.ts";
 import { entryOfKey, type Node, type VersionKey } from "./kernel_graph.ts";
@@ -91,6 +92,15 @@ function cutInputs(root: UOp, isStored: (u: UOp) => boolean, most: number, devic
           reason: `an operation reads ${all.size} buffers, and a kernel takes at most ${most}, its result included`,
         });
       }
+      note(
+        "missed",
+        unmoved(widest),
+        `a kernel would read ${all.size} buffers and take ${most} at most: it is cut here`,
+        {
+          reads: all.size,
+          most,
+        },
+      );
       cuts.add(unmoved(widest));
       all = union(u);
     }
