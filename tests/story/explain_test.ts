@@ -225,6 +225,10 @@ Deno.test("explain: equal layers are one loop over their weights", async () => {
   assertStringIncludes(e.script, "layers_3_weight");
 });
 
+/** What ran the kernels that scripts of models are compared with. */
+const compiled = Device.list().some((d) => d.name === "CLANG" && d.available) ? "CLANG" : "WASM";
+Device.get(compiled);
+
 /** Models whose scripts are to be read: at most so many lines. */
 const MODELS: readonly (readonly [name: string, most: number, make: () => { run: () => unknown; names: unknown }])[] = [
   ["the MNIST convnet's forward pass", 250, () => {
@@ -242,14 +246,23 @@ const MODELS: readonly (readonly [name: string, most: number, make: () => { run:
   }],
 ];
 for (const [name, most, make] of MODELS) {
-  Deno.test(`explain: the script of ${name} has at most ${most} lines`, async () => {
-    Tensor.manualSeed(6);
-    const { run: program, names } = make();
-    Tensor.realize(Object.values(state.getStateDict(names)));
-    const e = explain(program, { names, times: false });
+  Deno.test(`explain: the script of ${name} has at most ${most} lines, and comes to what ${compiled} did`, async () => {
+    const before = Device.default;
+    Device.default = compiled;
+    let e: Explanation;
+    try {
+      Tensor.manualSeed(6);
+      const { run: program, names } = make();
+      Tensor.realize(Object.values(state.getStateDict(names)));
+      e = explain(program, { names, times: false });
+    } finally {
+      Device.default = before;
+    }
     if (e.error !== undefined) throw e.error;
-    const lines = e.script.split("\n").length;
-    assert(lines <= most, `${lines} lines`);
+    const lines = e.script.split("\n");
+    assert(lines.length <= most, `${lines.length} lines`);
+    assert(lines[0].endsWith(`recorded on ${compiled}.`), lines[0]);
+    assert(!lines.some((line) => /^(?:import|export)\b/.test(line)), "it imports nothing");
     await run(e, name);
   });
 }

@@ -98,6 +98,28 @@ const PROGRAMS: Readonly<Record<string, Want>> = {
   chance: { script: [/32 random bits, threefry2x32/], levels: ["tensor"] },
   numbers: { script: [/Float64Array/], levels: ["tensor"] },
   weights: { script: [/^const \w+ = .*int64\[4\]/m] },
+  gan: { script: [/^const layers_0_weight_2 = /m, /times the same/], levels: ["tensor"] },
+  kmeans: {},
+  life: { levels: ["tensor"] },
+  pictures: {},
+  cache: { levels: ["tensor"] },
+  grads: {},
+  parallel: {},
+  holders: { levels: ["tensor"] },
+  bits: {
+    script: [/^const mixed = new Uint32Array\(4\)/m, /^const wide = new BigInt64Array\(4\)/m],
+    levels: ["tensor"],
+  },
+  nested: { script: [/^const sum = new Float32Array\(1\);/m] },
+  chained: {
+    script: [
+      /^\/\/ chained\.ts:\d+ {2}const scores = x … \.contiguous\(\);$/m,
+      /^const scores = new Float32Array\(6\)/m,
+      /^const rows = new Float32Array\(3\)/m,
+      /^const best = new Float32Array\(1\)/m,
+    ],
+    story: [/`const rows = scores\.sum\(1\) … \.contiguous\(\);`: .*rows float32\[3\]/],
+  },
   numeric: { script: [/Float64Array/, /\d+ times the same/], env: { CUDA_DRIVER_PATH: "/nowhere" } },
 };
 
@@ -111,7 +133,10 @@ for (const path of ["lib/shape.ts", "serves.ts", "nothing.ts", ...Object.keys(PR
   await Deno.mkdir(`${cwd}/lib`, { recursive: true });
   await Deno.writeTextFile(
     `${cwd}/${path}`,
-    text.replaceAll(/"(?:\.\.\/)+(mod|src\/onnx\/onnx)\.ts"/g, (_, at) => `"${new URL(`${at}.ts`, ROOT)}"`),
+    text.replaceAll(
+      /"(?:\.\.\/)+(mod|src\/onnx\/onnx|src\/story\/story)\.ts"/g,
+      (_, at) => `"${new URL(`${at}.ts`, ROOT)}"`,
+    ),
   );
 }
 

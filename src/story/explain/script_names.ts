@@ -5,7 +5,7 @@
  * @module
  */
 import { TYPESCRIPT_WORDS } from "../../renderer/c/typescript.ts";
-import { pathOf, sourceText } from "../program/calls.ts";
+import { chainOf, columnIn, pathOf, sourceText } from "../program/calls.ts";
 import type { TraceBuffer, TraceStep } from "./explain_record.ts";
 
 /** Words that no array may be called: those of the language, in a module; what a script uses; what it declares itself. */
@@ -15,7 +15,7 @@ const RESERVED = new Set(
     "async of implements interface package private protected public eval arguments " +
     "undefined NaN Infinity globalThis Math Number BigInt Deno console Error URL ArrayBuffer DataView Int8Array Uint8Array " +
     "Uint8ClampedArray Int16Array Uint16Array Int32Array Uint32Array BigInt64Array BigUint64Array Float16Array Float32Array " +
-    "Float64Array data made recorded allowed name difference largest floor isFar")
+    "Float64Array data made recorded allowed name difference largest floor isFar $rounds$")
     .split(" ").concat(TYPESCRIPT_WORDS),
 );
 
@@ -54,39 +54,48 @@ const ASSIGNS = [
   /^(?:(?:readonly|private|public|protected|static|override)\s+)*#?([\p{ID_Start}_$][\p{ID_Continue}$]*)\s*(?::[^=]+)?=[^=>]/u,
 ];
 
-/** A value that is no tensor: what is explained stands in the same line. */
-const EXPLAINS = /^\s*(?:await\s+)?(?:\w+\.)?explain\(/;
+/** A value that is no tensor: what is explained or profiled stands in the same line. */
+const EXPLAINS = /^\s*(?:await\s+)?(?:\w+\.)?(?:explain|profile|record)\(/;
 
-/** What a line calls the value that it makes; "" where it says nothing. */
+/** What a line calls the value that it makes, of several declarations the one in which the call stands; "" where it says nothing. */
 function nameInLine(at: string): string {
-  const text = sourceText(at);
+  const text = sourceText(at), column = columnIn(at);
   for (const pattern of ASSIGNS) {
     const m = pattern.exec(text);
     if (m === null) continue;
-    const rest = text.slice(m.index + m[0].length - 1);
-    return declaresMore(rest) || EXPLAINS.test(rest) ? "" : m[1];
+    const rest = m.index + m[0].length - 1, all = [{ name: m[1], at: rest }, ...declaredBehind(text, rest)];
+    const own = all.length === 1 ? all[0] : all.findLast((d) => column !== undefined && d.at < column);
+    return own === undefined || EXPLAINS.test(text.slice(own.at)) ? "" : own.name;
   }
   return "";
 }
 
-/** Whether the rest of a declaration declares another name: then none is that of all that the line makes. */
-function declaresMore(text: string): boolean {
-  let depth = 0;
-  for (let i = 0; i < text.length; i++) {
+/** The other names that a declaration declares, and where their values begin. */
+function declaredBehind(text: string, from: number): { readonly name: string; readonly at: number }[] {
+  const out: { name: string; at: number }[] = [],
+    next = /,\s*([\p{ID_Start}_$][\p{ID_Continue}$]*)\s*(?::[^=,()]+)?=(?=[^=>])/uy;
+  let depth = 0, quote = "";
+  for (let i = from; i < text.length; i++) {
     const c = text[i];
-    if ("([{".includes(c)) depth++;
+    if (quote !== "") {
+      if (c === "\\") i++;
+      else if (c === quote) quote = "";
+    } else if ("\"'`".includes(c)) quote = c;
+    else if ("([{".includes(c)) depth++;
     else if (")]}".includes(c)) depth--;
-    else if (c === "," && depth === 0 && /^\s*[\p{ID_Start}_$][\p{ID_Continue}$]*\s*=[^=>]/u.test(text.slice(i + 1))) {
-      return true;
+    else if (c === "," && depth === 0) {
+      next.lastIndex = i;
+      const m = next.exec(text);
+      if (m !== null) out.push({ name: m[1], at: next.lastIndex });
     }
   }
-  return false;
+  return out;
 }
 
 /** The names of buffers, given when they are first asked for. */
 export class BufferNames {
   private readonly names = new Map<TraceBuffer, string>();
-  /** By line the last of its steps: that one makes what the line names. */
+  /** By line, or chain of calls over several, the last of its steps: that one makes what the line names. */
   private readonly lastOf = new Map<string, number>();
 
   /** @param given names of a state dict, which go first */
@@ -96,7 +105,9 @@ export class BufferNames {
     private readonly table: NameTable,
   ) {
     for (const [b, name] of given) this.names.set(b, table.take(name));
-    for (const { item, number } of steps) if (item.site !== undefined) this.lastOf.set(String(item.site), number);
+    for (const { item, number } of steps) {
+      if (item.site !== undefined) this.lastOf.set(chainOf(String(item.site)), number);
+    }
   }
 
   /** The name of a buffer. */
@@ -114,7 +125,7 @@ export class BufferNames {
       return (b.line === undefined ? "" : nameInLine(String(b.line))) || "input";
     }
     const { site } = writer.item, at = site === undefined ? "" : String(site);
-    const named = this.lastOf.get(at) === writer.number ? nameInLine(at) : "";
+    const named = this.lastOf.get(chainOf(at)) === writer.number ? nameInLine(at) : "";
     return named || pathOf(site).method || plainName(writer);
   }
 }

@@ -31,23 +31,28 @@ function inFloat64(text: string): string | undefined {
 /** Runs in which each rounding goes up or down at random. */
 const DRAWS = 4;
 
+/** What rounds, by a name that no array gets (script_names.ts). */
+const ROUNDS = "$rounds$";
+
 /** A draw of roundings: a number of which float32 has none goes to either neighbor, as often to the one as to the other. */
 const roundedAtRandom = (seed: number): string =>
-  `let drawn = ${seed};
-const asFloat = new Float32Array(1), asInt = new Int32Array(asFloat.buffer);
-const atRandom = (x) => {
-  const f = asFloat[0] = x, near = asFloat[0];
-  drawn = (Math.imul(drawn, 1664525) + 1013904223) | 0;
-  if (near === f || !(f - f === 0) || near - near !== 0 || drawn < 0) return near;
-  if (near === 0) return 0;
-  asInt[0] += (f > near) === (near > 0) ? 1 : -1;
-  return asFloat[0];
-};
+  `const ${ROUNDS} = (() => {
+  let drawn = ${seed};
+  const asFloat = new Float32Array(1), asInt = new Int32Array(asFloat.buffer);
+  return (x) => {
+    const f = asFloat[0] = x, near = asFloat[0];
+    drawn = (Math.imul(drawn, 1664525) + 1013904223) | 0;
+    if (near === f || !(f - f === 0) || near - near !== 0 || drawn < 0) return near;
+    if (near === 0) return 0;
+    asInt[0] += (f > near) === (near > 0) ? 1 : -1;
+    return asFloat[0];
+  };
+})();
 `;
 
 /** The same text, in which results in float32 are rounded at random. */
 function atRandom(text: string, seed: number): string {
-  return roundedAtRandom(seed) + text.replaceAll("Math.fround(", "atRandom(");
+  return roundedAtRandom(seed) + text.replaceAll("Math.fround(", `${ROUNDS}(`);
 }
 
 /** Runs a text; gives its arrays of these names. @throws {Error} where code may not be made of text */

@@ -42,10 +42,50 @@ export function shortLine(at: string): string {
 /** The folders of an absolute path or file's URL at the beginning of a string. */
 const FOLDERS = /(["'`])(?:(?:file:\/\/)?\/|(?:file:\/\/\/)?[A-Za-z]:[\\/])(?:[^"'`\\/]+[\\/]+)+(?=[^"'`\\/]*\1)/g;
 
-/** The text of a line, "" where it cannot be read; of absolute paths in it the last part. */
+/** Lines above one that are looked at for where its chain of calls begins. */
+const MOST_ABOVE = 40;
+/** A line that goes on with a chain of calls. */
+const CONTINUES = /^\s*\??\.(?!\.)/;
+
+/** Brackets that a line opens, less those that it closes, without those in comments and in texts of one line. */
+function depthOf(line: string): number {
+  const code = line.replace(/(["'`])(?:\\.|(?!\1).)*\1|\/\/.*$/g, "");
+  return code.replace(/[^([{]/g, "").length - code.replace(/[^)\]}]/g, "").length;
+}
+
+/** The first line, from 0 on, of the chain of calls of which `line` is one; `line` itself where it is of none. */
+function chainStart(lines: readonly string[], line: number): number {
+  if (!CONTINUES.test(lines[line] ?? "")) return line;
+  for (let i = line - 1, depth = 0; i >= 0 && line - i <= MOST_ABOVE; i--) {
+    depth += depthOf(lines[i]);
+    if (depth >= 0 && !CONTINUES.test(lines[i]) && !/^\s*(?:\/\/.*)?$/.test(lines[i])) return i;
+  }
+  return line;
+}
+
+/** The text of a line, "" where it cannot be read; of absolute paths in it the last part; behind where its chain of calls begins. */
 export function sourceText(at: string): string {
   const place = placeOf(at);
-  return place === undefined ? "" : (sourceLines(place.path)[place.line - 1] ?? "").trim().replace(FOLDERS, "$1");
+  if (place === undefined) return "";
+  const lines = sourceLines(place.path), line = place.line - 1, start = chainStart(lines, line);
+  const own = (lines[line] ?? "").trim(), gap = line - start > 1 ? " … " : "";
+  return (start === line ? own : lines[start].trim() + gap + own).replace(FOLDERS, "$1");
+}
+
+/** Where in the text that {@linkcode sourceText} gives a place is; undefined where it is not the text of that line alone. */
+export function columnIn(at: string): number | undefined {
+  const place = placeOf(at), own = place === undefined ? "" : sourceLines(place.path)[place.line - 1] ?? "";
+  if (own.trim() !== sourceText(at)) return undefined;
+  return Number(/\d+$/.exec(at)![0]) - 1 - (own.length - own.trimStart().length);
+}
+
+/** What is the same for all lines of a chain of calls, which make one value: the place itself where it is of none. */
+export function chainOf(at: string): string {
+  const place = placeOf(at);
+  if (place === undefined) return at;
+  const lines = sourceLines(place.path), start = chainStart(lines, place.line - 1);
+  const isHead = start === place.line - 1 && CONTINUES.test(lines[place.line] ?? "");
+  return start === place.line - 1 && !isHead ? at : `${place.path}:${start + 1}`;
 }
 
 /** A line that calls nothing: V8 takes the first one for that of a class whose static fields are computed. */
