@@ -11,7 +11,7 @@ import type { Numbers } from "./explain_values.ts";
 /** Elements of a list that stands in the text, at most. */
 const INLINE = 32;
 /** Columns of a line. */
-export const WIDTH = 120;
+const WIDTH = 120;
 
 type ArrayClass = new (buffer: ArrayBufferLike, offset: number, size: number) => Numbers;
 

@@ -7,7 +7,7 @@
 import { toProgram } from "../../codegen/to_program.ts";
 import type { DType } from "../../dtype/dtype.ts";
 import { context } from "../../helpers/env.ts";
-import { SpecError } from "../../helpers/errors.ts";
+import type { SpecError } from "../../helpers/errors.ts";
 import { OwnNames } from "../../renderer/c/kernel_names.ts";
 import { type ScriptKernel, typescriptRenderer, writeScriptKernel } from "../../renderer/c/typescript.ts";
 import type { LinearProgram } from "../../renderer/renderer.ts";
@@ -185,9 +185,4 @@ export function columnsOf(
       if (column === undefined) known.set(key, column = { buffers, isOwn: buffers.every(isOwn) });
       return column;
     }));
-}
-
-/** @throws {SpecError} always: a step of which nothing is known */
-export function refuse(step: TraceStep): never {
-  throw new SpecError(`No statement for the step ${step.item}`);
 }

@@ -185,7 +185,7 @@ export interface VizData {
 }
 
 /** Events of a program that are kept: a training that goes on for hours is told from its beginning. */
-export const MAX_EVENTS: number = 100_000;
+const MAX_EVENTS = 100_000;
 /** Characters of a line that are kept. */
 const MOST_TEXT = 160;
 
