@@ -7,7 +7,6 @@
 import { toProgram } from "../../codegen/to_program.ts";
 import type { DType } from "../../dtype/dtype.ts";
 import { context } from "../../helpers/env.ts";
-import type { SpecError } from "../../helpers/errors.ts";
 import { OwnNames } from "../../renderer/c/kernel_names.ts";
 import { type ScriptKernel, typescriptRenderer, writeScriptKernel } from "../../renderer/c/typescript.ts";
 import type { LinearProgram } from "../../renderer/renderer.ts";
