@@ -100,7 +100,8 @@ export class Tensor extends TensorBase {
 
   /**
    * A tensor of a number, boolean or bigint, of nested lists of them, or of TypedArrays (copied). Numbers are int32 if
-   * all are integers (bool, int64 for booleans, bigints), else float32.
+   * all are integers (bool, int64 for booleans, bigints), else float32. Tensors of one shape in a list are joined along new
+   * axes, lazily, as `stack` joins them.
    *
    * @param options `dtype`, `device`, `requiresGrad` (the default dtype is then float32)
    * @throws {ShapeError} for ragged lists, {ArgumentError} for other data or unknown options
@@ -201,8 +202,8 @@ export class Tensor extends TensorBase {
     checkOptions(action, options, TENSOR_OPTIONS);
     return make(blobNode(memory, checkShape(action, shape), options), { requiresGrad: options.requiresGrad });
   }
-  /** A scalar without memory, that takes its device from what it meets. Dtype: that of the value. */
-  static const<N extends string>(value: number | boolean | bigint, dtype?: DTypeLike<N>): Tensor {
+  /** A scalar without memory, that takes its device from what it meets, or a list of values. Dtype: theirs, or `dtype`. */
+  static const<N extends string>(value: TensorData, dtype?: DTypeLike<N>): Tensor {
     return new Tensor(value, dtype === undefined ? undefined : { dtype });
   }
   /**

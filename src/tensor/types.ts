@@ -56,7 +56,7 @@ export type {
   PoolOptions,
 } from "./images/conv.ts";
 export type { DisplayTensor } from "./handle/display.ts";
-export type { TensorData, TensorOptions } from "./handle/creation.ts";
+export type { NestedTensors, TensorData, TensorOptions } from "./handle/creation.ts";
 export type { BinaryOptions, CloseOptions, DivOptions, ElementwiseTensor } from "./ops/elementwise.ts";
 export type { FunctionTensor } from "./ops/functions.ts";
 export type { NanToNumOptions, SpecialTensor } from "./ops/special.ts";

@@ -3,7 +3,18 @@
  * of their rows; numbers where a tensor is differentiated by.
  */
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { ArgumentError, Device, DTypeError, grad, IndexError, jvp, ShapeError, Tensor, Variable } from "../../mod.ts";
+import {
+  ArgumentError,
+  Device,
+  DeviceError,
+  DTypeError,
+  grad,
+  IndexError,
+  jvp,
+  ShapeError,
+  Tensor,
+  Variable,
+} from "../../mod.ts";
 
 Device.default = "WASM";
 const floats = () => new Tensor([1.5, 2.5]), f32 = (...values: number[]) => new Float32Array(values);
@@ -14,6 +25,14 @@ const values: [name: string, make: () => Tensor, want: unknown, dtype?: string][
   ["an integer array beside floats", () => floats().add(new Int32Array([1, 2])), [2.5, 4.5], "float32"],
   ["a wider float", () => floats().add(new Float64Array([1, 2])), [2.5, 4.5], "float64"],
   ["small integers", () => new Tensor([1, 2]).add(new Uint8Array([1, 255])), [2, 257], "int32"],
+  ["tensors and numbers", () => new Tensor([floats().sum(), 1, new Tensor(2)]), [4, 1, 2], "float32"],
+  ["tensors in lists of lists", () => new Tensor([[floats(), floats().neg()]]), [[[1.5, 2.5], [-1.5, -2.5]]]],
+  ["tensors of float16 and a number", () => new Tensor([floats().sum().half(), 0.5]), [4, 0.5], "float16"],
+  ["tensors of integers and a fraction", () => new Tensor([new Tensor(1), 0.5]), [1, 0.5], "float32"],
+  ["tensors, in a dtype", () => new Tensor([floats().sum(), 1], { dtype: "int8" }), [4, 1], "int8"],
+  ["tensors in an operand", () => floats().add(loose([new Tensor(1), 2])), [2.5, 4.5], "float32"],
+  ["tensors under a mask of bits", () => new Tensor([7, 6]).bitwiseAnd(loose([new Tensor(3), 5])), [3, 4], "int32"],
+  ["variables", () => new Tensor([new Variable("v", 0, 9).bind(4), 1]), [4, 1], "int32"],
   ["clamped bytes", () => new Tensor([1, 2]).add(new Uint8ClampedArray([1, 255])), [2, 257], "int32"],
   ["64-bit integers", () => new Tensor([1, 2]).mul(new BigInt64Array([2n ** 40n, 1n])), [2 ** 40, 2], "int64"],
   ["matmul", () => floats().matmul(f32(1, 2)), 6.5],
@@ -72,7 +91,9 @@ for (
     ],
     ["two lengths", () => new Tensor([f32(1, 2), f32(1)]), ShapeError, "data[1] has 1 entries"],
     ["rows beside values", () => new Tensor([f32(1, 2), 3]), ShapeError, "data[1] is a value"],
-    ["a list of tensors", () => new Tensor(loose([floats()])), ArgumentError, "Tensor.stack"],
+    ["tensors of two shapes", () => new Tensor([floats(), new Tensor(1)]), ShapeError, "must all have one shape"],
+    ["a number beside rows", () => new Tensor([floats(), 1]), ShapeError, "must all have one shape"],
+    ["tensors, ragged", () => new Tensor([[new Tensor(1)], []]), ShapeError, "the list is ragged"],
     ["raw memory", () => floats().add(loose(new ArrayBuffer(8))), ArgumentError, "an ArrayBuffer"],
     ["floats as an index", () => floats().at(f32(0)), IndexError, "float32"],
     ["sizes as arguments", () => Tensor.ones(loose(2), loose(3)), ArgumentError, "sizes are one array, as in [2, 3]"],
@@ -98,6 +119,16 @@ for (
     assertThrows(act, type, text);
   });
 }
+
+Deno.test("lists: tensors in a list give gradients, and memory of its own where it is written", async () => {
+  const x = new Tensor([3, 4], { requiresGrad: true });
+  new Tensor([x.sum(), x.prod(), 1]).mul([1, 2, 3]).sum().backward();
+  assertEquals(await x.grad!.tolist(), [9, 7]);
+  const t = new Tensor([1, 2]).realize(), listed = new Tensor([t]);
+  listed.setAt([0, 0], 9);
+  assertEquals([await t.tolist(), await listed.tolist()], [[1, 2], [[9, 2]]]);
+  assertThrows(() => new Tensor([t, new Tensor([1, 2], { device: "JS" }).realize()]), DeviceError);
+});
 
 Deno.test("lists: a tensor that is spread into numbers is an error that names item()", async () => {
   await assertRejects(async () => await Promise.resolve(Float32Array.from(loose(floats()))), ArgumentError, "item()");

@@ -8,7 +8,7 @@ import type { ForeignMemory } from "../../device/allocator.ts";
 import { attachBuffer, Buffer } from "../../device/buffer.ts";
 import { canonicalize, defaultDevice, type DeviceName, getDevice, knownDevice } from "../../device/device.ts";
 import { complexOf, type DType, type DTypeLike, dtypes, toDType } from "../../dtype/dtype.ts";
-import { defaultFloat, defaultInt, holdsWhole, promoteAll } from "../../dtype/promotion.ts";
+import { defaultFloat, defaultInt, holdsWhole, promoteAll, promoteScalar } from "../../dtype/promotion.ts";
 import { wantsLines } from "../../helpers/env.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
@@ -19,7 +19,7 @@ import { simplifySize } from "../../uop/algebra/sizes.ts";
 import { Storage } from "../../uop/core/args.ts";
 import { broadcastTo, reshape } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { deviceOf } from "../../uop/core/shape.ts";
+import { deviceOf, shapeOf } from "../../uop/core/shape.ts";
 import { bufferNode, iota, UOp, uop } from "../../uop/core/uop.ts";
 import { fromPairs } from "../../uop/graph/complex.ts";
 import { aligned, extentText, isBoundNode } from "../../uop/graph/extent.ts";
@@ -34,14 +34,17 @@ import {
   packPairs,
   type TypedArray,
 } from "../nodes/host.ts";
-import { iotaAlong } from "../nodes/movement_nodes.ts";
+import { catNodes, iotaAlong } from "../nodes/movement_nodes.ts";
 import { floatConst } from "../nodes/numeric.ts";
 import { castNode, complexConst, inferDType, scalarConst } from "../nodes/scalars.ts";
-import { type NestedArray, TensorBase } from "./base.ts";
+import { isTensor, type NestedArray, TensorBase } from "./base.ts";
+import { checkSameDevice } from "./broadcast.ts";
 import { type Dim, dimNode, sized } from "./dims.ts";
 
+/** Nested lists in which tensors of one shape stand for values. */
+export type NestedTensors = readonly (NestedArray[number] | TensorBase | NestedTensors)[];
 /** What a tensor can be made of. */
-export type TensorData = number | boolean | bigint | ComplexValue | NestedArray | TypedArray | ArrayBuffer | UOp | null;
+export type TensorData = NestedTensors | NestedArray[number] | ArrayBuffer | UOp | null;
 
 /** Options of constructors of tensors. */
 export interface TensorOptions {
@@ -105,7 +108,8 @@ export function dataNode(data: unknown, options: TensorOptions, beside?: DType):
     return hostNode(new Uint8Array(0), dtype ?? defaultFloat(), [0], options.device);
   }
   if (Array.isArray(data)) {
-    const { shape, flat, typed } = flattenNested(action, data);
+    const { shape, flat, typed } = flattenNested(action, data, isTensor);
+    if (flat.some(isTensor)) return joinedNode(action, flat, shape, options);
     if (options.requiresGrad && !flat.some(isComplexValue)) dtype ??= defaultFloat();
     const weak = dtype === undefined && typed.length === 0;
     dtype ??= typed.length === 0 ? inferDType(flat, beside) : typedDType(flat, typed);
@@ -134,6 +138,24 @@ export function dataNode(data: unknown, options: TensorOptions, beside?: DType):
       data instanceof TensorBase ? " (t.clone() copies a tensor, t.cast(dtype) converts it)" : ""
     }`,
   });
+}
+
+/** Tensors of one shape, and scalars beside them, as a node: lists of `shape` of them. */
+function joinedNode(action: string, list: readonly unknown[], shape: readonly number[], options: TensorOptions): UOp {
+  const parts = list.map((x) => isTensor(x) ? x.uop : undefined), known = parts.filter((u) => u !== undefined);
+  const home = known.find((u) => deviceOf(u) !== null) ?? known[0], sizes = shapeOf(home);
+  let dtype = promoteAll(known.map((u) => u.dtype));
+  for (const x of list as (Parameters<typeof promoteScalar>[1] | ComplexValue)[]) {
+    if (!isTensor(x)) dtype = isComplexValue(x) ? inferDType([x], dtype) : promoteScalar(dtype, x);
+  }
+  if (options.dtype !== undefined) dtype = toDType(options.dtype);
+  const nodes = list.map((x, i) => {
+    const u = parts[i] ?? dataNode(x, { dtype }), own = shapeOf(u);
+    checkSameDevice(action, home, u);
+    if (own.join() === sizes.join()) return reshape(castNode(u, dtype), [1, ...sizes]);
+    throw new ShapeError(action, { shapes: [sizes, own], reason: "entries of a list must all have one shape" });
+  });
+  return placed(reshape(catNodes(nodes, 0), [...shape, ...sizes]), options.device);
 }
 
 /** The dtype of lists with TypedArrays: what these and the values beside them promote to. */

@@ -122,8 +122,11 @@ interface Flat {
   readonly typed: readonly (readonly [array: TypedArray, end: number])[];
 }
 
-/** The shape of nested lists and their values in order. @throws {ShapeError} where lists of one level differ */
-export function flattenNested(action: string, data: readonly unknown[]): Flat {
+/**
+ * The shape of nested lists and their values in order, among which may be what `isPart` says.
+ * @throws {ShapeError} where lists of one level differ
+ */
+export function flattenNested(action: string, data: readonly unknown[], isPart?: (x: unknown) => boolean): Flat {
   const shape: number[] = [], typed: [TypedArray, number][] = [];
   for (let x: unknown = data; isList(x); x = x[0]) {
     if (shape.push(x.length) <= MOST_AXES) continue;
@@ -133,6 +136,7 @@ export function flattenNested(action: string, data: readonly unknown[]): Flat {
   const walk = (x: unknown, depth: number, path: string): void => {
     if (depth === shape.length) {
       if (typeof x === "number" || typeof x === "boolean" || typeof x === "bigint" || isComplexValue(x)) flat.push(x);
+      else if (isPart?.(x)) flat.push(x as Value);
       else if (isList(x)) {
         throw new ShapeError(action, {
           axis: depth,
@@ -140,11 +144,7 @@ export function flattenNested(action: string, data: readonly unknown[]): Flat {
         });
       } else {
         const what = typeof x === "symbol" ? "a symbol" : describe(x);
-        throw new ArgumentError(action, {
-          reason: `data${path} is ${what}, not a number, boolean or bigint${
-            what === "a Tensor" ? "; join tensors with Tensor.stack or Tensor.cat" : ""
-          }`,
-        });
+        throw new ArgumentError(action, { reason: `data${path} is ${what}, not a number, boolean or bigint` });
       }
       return;
     }

@@ -11,7 +11,7 @@ import { checkChoice, checkNumber, checkOptions, checkScalar } from "../../helpe
 import { Ops } from "../../uop/core/ops.ts";
 import { constant, type UOp } from "../../uop/core/uop.ts";
 import { flat, GradientArg, withGradient, zerosLike } from "../../uop/graph/given_gradient.ts";
-import { CAST_COPY, type Operand, TensorBase } from "../handle/base.ts";
+import { CAST_COPY, isTensor, type Operand, TensorBase } from "../handle/base.ts";
 import { broadcastNodes, checkSameDevice } from "../handle/broadcast.ts";
 import { eqNode, leNode, maxNode, minNode, negNode, notNode } from "../nodes/compare_nodes.ts";
 import { constantPowerComplex, magnitudeNode, powComplex } from "../nodes/complex_nodes.ts";
@@ -355,8 +355,17 @@ export abstract class ElementwiseTensor extends TensorBase {
     return this.clamp(min, max);
   }
 
-  /** this + (end - this) * weight; exactly `end` where the weight is 1. */
+  /**
+   * this + (end - this) * weight; exactly `end` where the weight is 1. Integers are floats first; between those of uint8 a
+   * tensor of weights gives uint8, rounded.
+   */
   lerp(end: Operand, weight: Operand): this {
+    const d = this.dtype;
+    if (!d.isFloat && !d.isComplex) {
+      const made = this.float().lerp(end, weight), isByte = (t: unknown) => t instanceof TensorBase && t.dtype === d;
+      const rounds = d === dtypes.uint8 && isByte(end) && weight instanceof TensorBase;
+      return rounds ? made.add(0.5).cast(d) as this : made;
+    }
     const to = this.operandLike(end, "lerp"), way = to.sub(this) as this;
     const part = typeof weight === "number" ? weight : this.operandLike(weight, "lerp");
     const first = () => this.add(way.mul(part));
@@ -430,7 +439,7 @@ export abstract class ElementwiseTensor extends TensorBase {
     if (d.isFloat || d.bits > 32 || d === dtypes.uint32) return x;
     if (typeof x === "number" && isHigh(x)) return d === dtypes.int32 ? x | 0 : this.wrap(scalarConst(x, dtypes.int32));
     if (d !== dtypes.int32 || !Array.isArray(x)) return x;
-    const { flat } = flattenNested(action, x);
+    const { flat } = flattenNested(action, x, isTensor);
     return flat.some(isHigh) && flat.every(isWord) ? this.fromList(x, d) : x;
   }
 
