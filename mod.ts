@@ -60,6 +60,7 @@ export {
   dtypes,
   type MadeText,
 } from "./src/dtype/dtype.ts";
+export { finfo, type FloatInfo, iinfo, type IntegerInfo } from "./src/dtype/limits.ts";
 export {
   BufferCopy,
   BufferXfer,

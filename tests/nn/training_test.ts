@@ -215,7 +215,7 @@ for (
 Deno.test("optim: warmups rise in a line; groups go together; captured steps follow", async () => {
   const ws = [0, 0].map(() => new Tensor([0], { dtype: "float32", requiresGrad: true }));
   const a = new optim.SGD([ws[0]], { lr: 1 }), b = new optim.SGD([ws[1]], { lr: 0.5 });
-  const group = new optim.OptimizerGroup(a, b);
+  const group = new optim.OptimizerGroup([a, b]);
   const schedule = new optim.CosineAnnealingLR(group, { tMax: 2, warmupSteps: 3 });
   const decay = new optim.SGD([Tensor.zeros([1], { requiresGrad: true })], { lr: 1 });
   const polynomial = new optim.PolynomialDecayWithWarmup(decay, {
@@ -224,7 +224,7 @@ Deno.test("optim: warmups rise in a line; groups go together; captured steps fol
     endLr: 0.2,
     power: 1,
   });
-  const both = new optim.LRSchedulerGroup(schedule, polynomial);
+  const both = new optim.LRSchedulerGroup([schedule, polynomial]);
   const step = jit((x: Tensor) =>
     Tensor.train(() => {
       group.zeroGrad();

@@ -33,13 +33,13 @@ export function phrases(page: string = Deno.readTextFileSync(new URL(PAGE, ROOT)
 
 /** One example of all right sides, each a line that says what it prints. */
 export function phraseExample(rows: readonly Phrase[]): Snippet {
-  const head = `import { dtypes, fft, Tensor } from "../mod.ts";
+  const head = `import { dtypes, fft, finfo, iinfo, Tensor } from "../mod.ts";
 const x = new Tensor([[1, 2, 3], [4, 5, 6]], { dtype: "float32" }), i = new Tensor([2, 0]);
 const short = (v: unknown): unknown =>
   typeof v === "number" ? Number(v.toPrecision(6)) : Array.isArray(v) ? v.map(short) : v;
 const shown = async (v: unknown): Promise<string> =>
   JSON.stringify(short(v instanceof Tensor ? await v.tolist() : v));
-export { dtypes, fft };
+export { dtypes, fft, finfo, iinfo };
 `;
   const lines = rows.map(({ ours, value }) => `console.log(await shown(${ours})); // ${value}`);
   return { file: PAGE, line: 1, code: `${head}${lines.join("\n")}\n`, attributes: "" };

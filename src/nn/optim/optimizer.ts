@@ -404,13 +404,14 @@ export abstract class Optimizer {
 export class OptimizerGroup {
   /** Its optimizers. */
   readonly optimizers: readonly Optimizer[];
-  /** Takes the optimizers to step together. @throws {ArgumentError} for what is none */
-  constructor(...optimizers: readonly Optimizer[]) {
-    for (const o of optimizers) {
+  /** Takes the optimizers to step together, or lists of them. @throws {ArgumentError} for what is none */
+  constructor(...optimizers: readonly (Optimizer | readonly Optimizer[])[]) {
+    const all = optimizers.flat();
+    for (const o of all) {
       if (o instanceof Optimizer) continue;
       throw new ArgumentError("make OptimizerGroup", { reason: `it takes optimizers, not ${describe(o)}` });
     }
-    this.optimizers = optimizers;
+    this.optimizers = all;
   }
   /** The tensors that are updated. */
   get params(): Tensor[] {

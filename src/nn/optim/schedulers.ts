@@ -511,13 +511,14 @@ export class SequentialLR extends StepSchedule {
 export class LRSchedulerGroup {
   /** Its schedules. */
   readonly schedulers: readonly StepSchedule[];
-  /** Takes the schedules to step together. */
-  constructor(...schedulers: readonly StepSchedule[]) {
-    for (const s of schedulers) {
+  /** Takes the schedules to step together, or lists of them. */
+  constructor(...schedulers: readonly (StepSchedule | readonly StepSchedule[])[]) {
+    const all = schedulers.flat();
+    for (const s of all) {
       if (s instanceof StepSchedule) continue;
       throw new ArgumentError("make LRSchedulerGroup", { reason: `it takes schedulers, not ${describe(s)}` });
     }
-    this.schedulers = schedulers;
+    this.schedulers = all;
   }
   /** Steps all. */
   step(): void {
