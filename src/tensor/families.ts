@@ -36,7 +36,9 @@ import { PoolTensor } from "./images/pools.ts";
 import type { RankTensor } from "./images/other_ranks.ts";
 import type { UnpoolTensor } from "./images/unpools.ts";
 import type { ResampleTensor } from "./images/resample.ts";
+import type { ChainTensor } from "./analysis/chains.ts";
 import type { FactorTensor } from "./analysis/factors.ts";
+import type { LowRankTensor } from "./analysis/low_rank.ts";
 import type { NanTensor } from "./analysis/nan_reductions.ts";
 import type { SampledTensor } from "./analysis/sampled.ts";
 import type { SpectrogramTensor } from "./analysis/spectrogram.ts";
@@ -100,6 +102,7 @@ export interface TensorFamilies
   extends
     ArrangeTensor,
     BackwardTensor,
+    ChainTensor,
     ComplexTensor,
     CtcTensor,
     CustomTensor,
@@ -112,6 +115,7 @@ export interface TensorFamilies
     HigherTensor,
     HistogramTensor,
     InPlaceTensor,
+    LowRankTensor,
     NanTensor,
     PolynomialTensor,
     QuantileTensor,

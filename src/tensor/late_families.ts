@@ -18,7 +18,9 @@ import { FourierTensor } from "./math/fourier.ts";
 import { RankTensor } from "./images/other_ranks.ts";
 import { UnpoolTensor } from "./images/unpools.ts";
 import { ResampleTensor } from "./images/resample.ts";
+import { ChainTensor } from "./analysis/chains.ts";
 import { FactorTensor } from "./analysis/factors.ts";
+import { LowRankTensor } from "./analysis/low_rank.ts";
 import { NanTensor } from "./analysis/nan_reductions.ts";
 import { SampledTensor } from "./analysis/sampled.ts";
 import { SpectrogramTensor } from "./analysis/spectrogram.ts";
@@ -28,6 +30,7 @@ import { PolynomialTensor } from "./math/polynomials.ts";
 
 /** What a tensor can compute beside families.ts, with methods of other names. */
 export const LATE_FAMILIES: readonly Family[] = [
+  ChainTensor,
   CtcTensor,
   CustomTensor,
   DecompositionTensor,
@@ -36,6 +39,7 @@ export const LATE_FAMILIES: readonly Family[] = [
   FourierTensor,
   HigherTensor,
   HistogramTensor,
+  LowRankTensor,
   NanTensor,
   PolynomialTensor,
   QuantileTensor,

@@ -56,6 +56,8 @@ export const FAMILIES: readonly (readonly [family: string, title: string])[] = [
   ["PlaceTensor", "Reading and writing at places"],
   ["LinalgTensor", "Products"],
   ["ProductTensor", "More products"],
+  ["ChainTensor", "Products of many matrices"],
+  ["LowRankTensor", "Parts of decompositions"],
   ["DecompositionTensor", "Decompositions of matrices"],
   ["SystemTensor", "Systems and eigenvalues"],
   ["NanTensor", "Reductions that pass over NaN, and weighted means"],

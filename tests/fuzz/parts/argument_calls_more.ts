@@ -202,6 +202,8 @@ export const FUNCTIONS: Readonly<Record<string, MakeCall>> = {
   jvp: free(fn(exp), list([f32(2)]), list([f32(2)])),
   jit: free(fn(exp), opts({ reuseOutputs: bool(false), donate: either([], ints([0]), bool(true)) })),
   onCompile: free(fn(() => {})),
+  finfo: free(dtype("float32")),
+  iinfo: free(dtype("int32")),
   tune: free(fn(() => {}), opts({ budgetMs: num(0), width: int(1), progress: fn(() => {}) })),
   record: free(fn(() => 1)),
   scope: free(fn(() => f32(2))),

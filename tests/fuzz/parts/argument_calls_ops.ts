@@ -87,12 +87,12 @@ export const OPS: Readonly<Record<string, MakeCall>> = {
   nansum: on(maybe(axes(1)), opts({ keepdim: bool(true), dtype: dtype("float32") })),
   ...Object.fromEntries(["nanmean", "nanmedian"].map((name) => [name, on(maybe(axes(1)), keep)])),
   percentile: on(
-    either(50, list([50, 90]), num(50)),
+    shares(50),
     maybe(axes(1)),
     opts({ keepdim: bool(true), interpolation: choice("linear", "lower", "higher", "nearest", "midpoint") }),
   ),
   nanpercentile: on(
-    either(50, list([50, 90]), num(50)),
+    shares(50),
     maybe(axes(1)),
     opts({ keepdim: bool(true), interpolation: choice("linear", "lower", "higher", "nearest", "midpoint") }),
   ),
@@ -271,6 +271,9 @@ export const OPS: Readonly<Record<string, MakeCall>> = {
   ]),
   ...same(ofMade(matrix, () => [opts({ uplo: choice("L", "U") })]), "eigh eigvalsh"),
   ...same(ofMade(matrix, () => []), "svdvals lu luFactor slogdet logdet matrixExp eig eigvals"),
+  svdLowrank: ofMade(matrix, () => [opts({ q: int(2), niter: int(1), M: tensor(f32(2, 2)) })]),
+  pcaLowrank: ofMade(matrix, () => [opts({ q: int(2), niter: int(1), center: bool(true) })]),
+  lobpcg: ofMade(matrix, () => [opts({ k: int(2), B: tensor(matrix()), largest: bool(true) })]),
   luSolve: ofMade(matrix, () => [tensor(i32([1, 2])), tensor(f32(2, 1))]),
   solve: ofMade(matrix, () => [operand(i32([1, 2])), opts({ left: bool(true) })]),
   solveTriangular: ofMade(matrix, () => [
