@@ -300,10 +300,10 @@ async function versionOf(engine: string): Promise<string | undefined> {
 
 /** What pages may load at once at most, gzipped: of an entry, and of programs of one operation and of all layers. */
 const MAX_GZIPPED = {
-  "dinograd.browser.js": 454e3,
+  "dinograd.browser.js": 455e3,
   "dinograd.core.js": 195e3,
   "dinograd.core-node.js": 229e3,
-  "one.mjs": 374e3,
+  "one.mjs": 375e3,
   "one-light.mjs": 137e3,
   "layers.mjs": 416e3,
   "layers-light.mjs": 182e3,
