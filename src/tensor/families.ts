@@ -22,6 +22,7 @@ import { SortTensor } from "./index/sort.ts";
 import type { SetTensor } from "./index/sets.ts";
 import type { StridedTensor } from "./index/strided.ts";
 import { StatisticsTensor } from "./index/statistics.ts";
+import { addMembers, expectMany } from "./handle/members.ts";
 import { DisplayTensor } from "./handle/display.ts";
 import { InPlaceTensor } from "./inplace.ts";
 import { ConvTensor } from "./images/conv.ts";
@@ -131,10 +132,8 @@ export interface TensorFamilies
 
 /** Gives a class what families have. */
 export function addFamilies(prototype: TensorBase, families: readonly Family[]): void {
-  for (const family of families) {
-    const { constructor: _, ...members } = Object.getOwnPropertyDescriptors(family.prototype);
-    Object.defineProperties(prototype, members);
-  }
+  expectMany(prototype);
+  for (const family of families) addMembers(prototype, family.prototype);
 }
 
 /**
@@ -149,6 +148,7 @@ export function addLateFamilies(prototype: TensorBase, methods: readonly string[
     };
     Object.defineProperty(prototype, name, { value, configurable: true, writable: true });
   };
+  expectMany(prototype);
   for (const name of methods) define(name, needParts);
   for (const name of waiting) define(name, partsReady);
 }

@@ -11,6 +11,7 @@ import { floatOf } from "../../dtype/promotion.ts";
 import { DTypeError } from "../../helpers/errors.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import { internals, type TensorBase } from "../handle/base.ts";
+import { expectMany } from "../handle/members.ts";
 
 /** A method that takes nothing and computes each element from one. */
 export interface UnaryRow {
@@ -53,11 +54,12 @@ export function rounding(f: (x: UOp) => UOp): UnaryRow {
 export type Rows<R> = Readonly<Record<string, R>>;
 
 /** Puts a method for each row on a family. */
-export function install<T, R>(
+export function install<T extends object, R>(
   family: { readonly prototype: T },
   rows: Rows<R>,
   make: (row: R, name: string) => (this: T, ...args: never[]) => T,
 ): void {
+  expectMany(family.prototype);
   for (const [name, row] of Object.entries(rows)) {
     const value = make(row, name);
     Object.defineProperty(value, "name", { value: name });
