@@ -51,6 +51,7 @@ export const MATRIX_FUNCTIONS: Readonly<Record<string, MatrixFunction>> = {
   cholesky: { of: (a) => a.cholesky(), positive: true },
   eigh: { of: (a) => a.eigh(), positive: true, gradients: false },
   eigvalsh: { of: (a) => a.eigvalsh(), positive: true },
+  lobpcg: { of: (a) => a.lobpcg(), positive: true, gradients: false },
   eig: { of: (a) => a.eig(), gradients: false },
   eigvals: { of: (a) => a.eigvals() },
   lu: { of: (a) => a.lu(), anyShape: true, shows: [2], singular: "finite" },

@@ -89,3 +89,12 @@ Deno.test("matrices: cases vary, and what is wrong is found", async () => {
   } as const;
   assertMatch((await onDevice("JS", () => wrongMatrices(spoiled as unknown as MatrixCase))) ?? "", /though it is good/);
 });
+
+Deno.test("matrices: eigenvectors of one number that is NaN are NaN, beside a good one", () =>
+  onDevice("JS", async () => {
+    for (const dtype of ["float32", "complex64"] as const) {
+      const [values, vectors] = new Tensor([[[NaN]], [[2]]], { dtype }).eigh();
+      assertEquals(await values.tolist(), [[NaN], [2]]);
+      assertEquals(await vectors.abs().tolist(), [[[NaN]], [[1]]]);
+    }
+  }));

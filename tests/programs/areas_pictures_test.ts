@@ -34,7 +34,7 @@ Deno.test("areas: paths, ranks and components of graphs", async () => {
     const S = A.maximum(A.T);
     return S.matrixPower(3).trace().div(6);
   }, 2);
-  await is("bfs", async () => {
+  await is("bfs", () => {
     let seen = Tensor.zeros([6]).contiguous(), dist = Tensor.full([6], -1);
     seen.setAt([0], 1);
     dist.setAt([0], 0);

@@ -34,7 +34,7 @@ export interface PcaOptions {
 }
 /** Options of {@linkcode LowRankTensor.lobpcg}. */
 export interface LobpcgOptions<T> {
-  /** How many eigenvalues. Default 1. */
+  /** How many eigenvalues. Default 1, of matrices without elements 0. */
   readonly k?: number;
   /** The matrix on the right side, symmetric and positive definite. Default the identity. */
   readonly B?: T | null;
@@ -106,7 +106,7 @@ export abstract class LowRankTensor extends TensorBase {
    */
   lobpcg(options: LobpcgOptions<this> = {}): [E: this, X: this] {
     const action = "lobpcg", shape = this.shape, n = shape[shape.length - 1];
-    const { k = 1, B, largest = true } = checkOptions(action, options, ["k", "B", "largest"]);
+    const { k = Math.min(1, n), B, largest = true } = checkOptions(action, options, ["k", "B", "largest"]);
     checkBoolean(action, "largest", largest);
     if (shape.length < 2 || shape[shape.length - 2] !== n) {
       throw new ShapeError(action, { shapes: [shape], reason: "it takes square matrices, in the last two axes" });
