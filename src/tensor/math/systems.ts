@@ -103,6 +103,12 @@ export abstract class SystemTensor extends TensorBase {
   private inMemory(): this {
     return this.wrap(uop(Ops.CONTIGUOUS, this.dtype, [this.uop]));
   }
+  /** What the lower triangle says of symmetric or Hermitian matrices; slopes are those by all elements, as PyTorch's. */
+  private ofLower(): this {
+    const half = this.tril(-1), other = this.dtype.isComplex ? half.conj() : half;
+    const whole = this.tril().add(other.transpose(-1, -2));
+    return this.wrap(withGradient(detachNode(whole.uop), [this.uop], PASSED));
+  }
   /** Identity matrices like these. */
   private unit(): this {
     return this.constLike(1).tril().triu();
@@ -441,15 +447,13 @@ export abstract class SystemTensor extends TensorBase {
       const { atol, rtol } = options,
         usual = atol ? undefined : Math.max(m, n) * dtypeEpsilon(a.dtype.real),
         t = this.wrap(a.uop);
-      const lower = t.tril(-1), whole = hermitian ? t.tril().add(lower.conj().transpose(-1, -2)) : t;
-      return whole.blocks().pinv({ atol, rtol: rtol ?? usual }).unblocked().cast(out);
+      return (hermitian ? t.ofLower() : t).blocks().pinv({ atol, rtol: rtol ?? usual }).unblocked().cast(out);
     }
-    const given = this.wrap(detachNode(a.uop)), half = given.tril(-1);
-    const whole = hermitian ? given.tril().add(half.transpose(-1, -2)) : given;
-    const [u, s, vt] = whole.svd(false), keep = s.gt(this.tolerance(action, s, options, [m, n]));
+    const of = hermitian ? a.ofLower() : a, given = this.wrap(detachNode(of.uop));
+    const [u, s, vt] = given.svd(false), keep = s.gt(this.tolerance(action, s, options, [m, n]));
     const inverse = keep.where((keep.where(s, 1) as this).reciprocal(), 0) as this;
     const made = vt.transpose(-1, -2).mul(inverse.unsqueeze(-2)).dot(u.transpose(-1, -2)).inMemory();
-    return this.wrap(withGradient(made.uop, [a.uop], PSEUDOINVERSE)).cast(out);
+    return this.wrap(withGradient(made.uop, [of.uop], PSEUDOINVERSE)).cast(out);
   }
 
   /**

@@ -347,3 +347,25 @@ for (const device of await devicesHere()) {
     assertEquals(await g.tolist(), [[-0.25, 0.75], [0.5, 0]]);
   });
 }
+
+Deno.test("pinv of what is said to be Hermitian: values and slopes are those of the lower triangle, as PyTorch's where it is", async () => {
+  const slope = (list: number[][], imaginary?: number[][]): Tensor => {
+    const f64 = { dtype: "float64", device: "JS" } as const, re = new Tensor(list, f64);
+    const a = (imaginary === undefined ? re : Tensor.complex(re, new Tensor(imaginary, f64))).realize();
+    a.requiresGrad = true;
+    const weight = Tensor.arange(9, f64).reshape([3, 3]), p = a.pinv({ hermitian: true });
+    const sum = p.mul(imaginary === undefined ? weight : Tensor.complex(weight, weight.mul(2))).sum();
+    return (imaginary === undefined ? sum : sum.real()).gradient([a])[0];
+  };
+  // torch.linalg.pinv(a, hermitian=True)
+  const want = [[1.2840, -0.3765, 0.0432], [-0.4877, 0.1358, -0.0525], [-0.5123, 0.1142, -0.1975]];
+  assertClose(await slope([[5, 6, 4], [6, 10, 4], [4, 4, 6]]).tolist(), want, 1e-3);
+  assertClose(await slope([[5, 700, NaN], [6, 10, -3], [4, 4, 6]]).tolist(), want, 1e-3); // what is above is not looked at
+  const lower = await slope([[10, 8, 6], [8, 12, 8], [6, 8, 16]], [[0, 4, 0], [-4, 0, 2], [0, -2, 0]]).viewAsReal()
+    .tolist();
+  assertClose(lower, [
+    [[0.6272, -0.6104], [-0.6636, -0.2048], [0.1560, 0.2380]],
+    [[0.0156, 0.7408], [0.5072, -0.2704], [-0.2320, -0.0160]],
+    [[-0.4456, -0.1508], [0.0528, 0.3904], [0.0720, -0.1040]],
+  ], 1e-4);
+});
