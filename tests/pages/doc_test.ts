@@ -87,12 +87,14 @@ Deno.test("doc: rows of the tables of other libraries are found, wrong values to
   assert.deepEqual(wrong.map((w) => w.replace(/:\d+/, "")), ["docs/coming.md prints [1,2,3], not [1, 2, 4]"]);
 });
 
-Deno.test("doc: examples that fail or print something else are told", async () => {
+Deno.test("doc: examples that fail, or print something else or nothing, are told", async () => {
   const example = (line: number, code: string): Snippet => ({ file: "docs/a.md", line, code, attributes: "" });
   const code = 'import { dtypes } from "../mod.ts";\nconsole.log(dtypes.bool.name); // int8\n';
-  assert.deepEqual(await wrongExamples([example(3, code), example(9, 'throw new Error("no");\n')], ROOT, false), [
+  const silent = "try {\n  Math.abs(1);\n} catch {\n  console.log(1); // 1\n}\n", no = 'throw new Error("no");\n';
+  assert.deepEqual(await wrongExamples([example(3, code), example(9, no), example(20, silent)], ROOT, false), [
     "docs/a.md:4 prints bool, not int8",
     "docs/a.md:9 fails: Error: no",
+    "docs/a.md:23 prints nothing, not 1",
   ]);
 });
 

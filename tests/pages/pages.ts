@@ -67,10 +67,16 @@ export function textOf(values: readonly unknown[]): string {
 }
 export const print: (text: string) => void = console.log;
 export const wrong: string[] = [];
+const reached = new Set<string>();
 /** Takes the place of a line that prints, and says what it prints. */
 export function expect(at: string, want: string, ...values: unknown[]): void {
+  reached.add(at);
   const bare = (s: string) => s.replace(/\\s+/g, "");
   if (bare(textOf(values)) !== bare(want)) wrong.push(at + " prints " + textOf(values) + ", not " + want);
+}
+/** Tells of lines that should have printed something, and were never come to. */
+export function notReached(lines: readonly (readonly [at: string, want: string])[]): void {
+  for (const [at, want] of lines) if (!reached.has(at)) wrong.push(at + " prints nothing, not " + want);
 }
 `;
 
@@ -84,13 +90,15 @@ export async function wrongExamples(
   root: URL = ROOT,
   check: boolean = root === ROOT,
 ): Promise<string[]> {
-  const files: Record<string, string> = { "helpers.ts": HELPERS }, runs: string[] = [];
+  const files: Record<string, string> = { "helpers.ts": HELPERS }, runs: string[] = [], places: string[] = [];
   snippets.forEach((snippet, i) => {
     let line = snippet.line - 1;
     const code = located(snippet, root).split("\n").map((text) => {
       line++;
       return text.replace(/console\.log\((.*)\); \/\/ (.+)$/, (_, args: string, want: string) => {
-        return `__expect(${JSON.stringify(`${snippet.file}:${line}`)}, ${JSON.stringify(want)}, ${args});`;
+        const place = `${JSON.stringify(`${snippet.file}:${line}`)}, ${JSON.stringify(want)}`;
+        places.push(`[${place}]`);
+        return `__expect(${place}, ${args});`;
       });
     }).join("\n");
     files[`example_${i}.ts`] = `import { expect as __expect } from "./helpers.ts";\n${code}\nexport { __expect };\n`;
@@ -99,9 +107,9 @@ export async function wrongExamples(
   });
   // what one example opens is not the device of the next
   const keep = `import { Device } from "${new URL("mod.ts", ROOT)}";\nDevice.default = Device.default;\n`;
-  const main = `import { print, wrong } from "./helpers.ts";\n${keep}console.log = () => {};\n${
+  const main = `import { notReached, print, wrong } from "./helpers.ts";\n${keep}console.log = () => {};\n${
     runs.join("\n")
-  }\nprint(JSON.stringify(wrong));\n`;
+  }\nnotReached([${places}]);\nprint(JSON.stringify(wrong));\n`;
   return JSON.parse(
     await runModules({ ...files, "main.ts": main }, check, root === ROOT ? [] : [`--allow-read=${root.pathname}`]),
   ) as string[];
