@@ -136,8 +136,11 @@ export abstract class Optimizer {
   ) {
     const name = this.constructor.name;
     if (!Array.isArray(params) || !Array.from(params).every((p) => p instanceof Tensor)) {
+      const grouped = Array.isArray(params) && Object(params[0]).params !== undefined;
       throw new ArgumentError(`make ${name}`, {
-        reason: "it takes a list of tensors, as state.getParameters(model) gives",
+        reason: grouped
+          ? `groups are optimizers stepped as one: new OptimizerGroup(new ${name}(params, options), ...)`
+          : "it takes a list of tensors, as state.getParameters(model) gives",
       });
     }
     const all = [...new Set(params)];
