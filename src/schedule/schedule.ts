@@ -22,6 +22,7 @@ import { runWork } from "../uop/rewrite/record.ts";
 import { rebuildAll } from "../uop/rewrite/walk.ts";
 import { extentsOf, isBoundNode, window, withExtents } from "../uop/graph/extent.ts";
 import { latest, resolve, unshaped } from "../uop/graph/resolve.ts";
+import { notePartsWritten } from "../uop/graph/untouched.ts";
 import { nodeView } from "../uop/graph/view.ts";
 import { isAlias, isMemory, moveWrites, settleWrites } from "../uop/graph/writes.ts";
 import { type GraphKey, graphKey } from "./cache/graph_key.ts";
@@ -528,6 +529,7 @@ function bind(
       u.becomes = made;
       noteMade(u, made); // handles may name it that are of no root here
     }
+    notePartsWritten(written, key.order);
     for (const { storage } of written) settleWrites(storage);
     for (const storage of fresh) settleWrites(storage);
   };

@@ -9,7 +9,7 @@
 import { argOf, Storage } from "../core/args.ts";
 import { Ops } from "../core/ops.ts";
 import { mayHave, type UOp } from "../core/uop.ts";
-import { latest, readNow, writeOf } from "./resolve.ts";
+import { latest, readNow, untouched, writeOf } from "./resolve.ts";
 import { isMemory, memoryOf, openNodes, shown } from "./writes.ts";
 
 const NONE: readonly UOp[] = [];
@@ -69,8 +69,9 @@ export class Effects {
     while (stack.length > 0) {
       const u = stack[stack.length - 1], depth = stack.length;
       if (!verdicts.has(u)) {
-        const sources = sourcesOf(u);
-        let verdict = over.has(nameOf(u)) ? MEETS : 0;
+        const part = u.op === Ops.SHRINK ? untouched.below(u, readNow) : undefined;
+        const sources = part === undefined ? sourcesOf(u) : NONE;
+        let verdict = over.has(nameOf(u)) || (part !== undefined && (over.has(part) || isWritten(part))) ? MEETS : 0;
         for (const s of sources) {
           const known = verdicts.get(readNow(s));
           if (known === undefined) stack.push(readNow(s));

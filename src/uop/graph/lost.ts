@@ -6,7 +6,7 @@
 import { argOf, Storage } from "../core/args.ts";
 import { Ops } from "../core/ops.ts";
 import type { UOp } from "../core/uop.ts";
-import { readNow } from "./resolve.ts";
+import { readNow, untouched } from "./resolve.ts";
 
 /** By lazy graph: memory that it reads and that was gone when someone looked; replays ask for the same ones each time. */
 const goneBy = new WeakMap<UOp, UOp>();
@@ -30,7 +30,7 @@ export function isStale(u: UOp): boolean {
     }
     if (seen.has(now) || fresh.has(now)) continue;
     seen.add(now);
-    stack.push(...now.src);
+    if (now.op !== Ops.SHRINK || untouched.below(now, readNow) === undefined) stack.push(...now.src);
   }
   for (const now of seen) fresh.add(now);
   return false;

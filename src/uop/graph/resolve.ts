@@ -5,10 +5,10 @@
  * @module
  */
 import { SpecError } from "../../helpers/errors.ts";
-import { argOf } from "../core/args.ts";
+import { argOf, type Storage } from "../core/args.ts";
 import { expand, flip, pad, permute, reshape, shrink, skew, unskew } from "../core/build_movement.ts";
 import { isMovement, isView, opName, Ops } from "../core/ops.ts";
-import { renewed, type UOp, uop } from "../core/uop.ts";
+import { bufferNode, renewed, type UOp, uop } from "../core/uop.ts";
 import { knownSources } from "../rewrite/walk.ts";
 import { isLabel, window } from "./extent.ts";
 
@@ -137,9 +137,24 @@ function resolveStore(u: UOp, memo: ReadonlyMap<UOp, UOp>, stack: UOp[]): UOp | 
 }
 
 /**
+ * Which memory a node is a part of, of an earlier version, where nothing was written since; `now` reads realized nodes
+ * through. Set with the first write to a part: until then there is none.
+ */
+export const untouched: { below(u: UOp, now?: (u: UOp) => UOp): Storage | undefined } = { below: () => undefined };
+
+/** A part of memory, of the newest version if it is the same there. */
+function newestPart(part: UOp): UOp {
+  const storage = untouched.below(part), chain: UOp[] = [];
+  if (storage === undefined) return part;
+  for (let x = part; isMovement(x.op); x = x.src[0]) chain.push(x);
+  return chain.reduceRight((x, step) => moveLike(step, x), bufferNode(storage));
+}
+
+/**
  * `root` with every realized node replaced by what it became, and every other node interned in the present generation.
  * BUFFER nodes are kept as they are. Pass one `memo` to resolve several roots of one graph. Nodes in `unread` are built
- * anew although they are realized.
+ * anew although they are realized. Parts of an earlier version of memory are those of the newest one where nothing has been
+ * written to them since.
  */
 export function resolve(root: UOp, memo: Map<UOp, UOp> = new Map(), unread?: ReadonlySet<UOp>): UOp {
   const stack: UOp[] = [root], known = (u: UOp): UOp | undefined => memo.get(u);
@@ -179,7 +194,7 @@ export function resolve(root: UOp, memo: Map<UOp, UOp> = new Map(), unread?: Rea
     const made = isKept ? renewed(u) : rebuild(u, src.map((s) => memo.get(s)!));
     made.line ??= u.line;
     if (u.op === Ops.AFTER && made !== u && !firstMade.has(made)) firstMade.set(made, writeOf(u));
-    memo.set(u, made);
+    memo.set(u, made.op === Ops.SHRINK ? newestPart(made) : made);
   }
   return memo.get(root)!;
 }
