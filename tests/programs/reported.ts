@@ -28,15 +28,25 @@ export async function valuesOf(x: unknown): Promise<unknown> {
   return now;
 }
 
-function check(got: unknown, want: unknown, near: number, path: string): void {
+function check(got: unknown, want: unknown, near: number, path: string, least = 1e-30): void {
   if (Array.isArray(want) && Array.isArray(got)) {
     assert.equal(got.length, want.length, `${path}: ${got.length} values for ${want.length}`);
-    want.forEach((w, i) => check(got[i], w, near, `${path}[${i}]`));
+    want.forEach((w, i) => check(got[i], w, near, `${path}[${i}]`, least));
   } else if (near > 0 && typeof want === "number" && Number.isFinite(want)) {
-    assert.ok(Math.abs(Number(got) - want) <= near * Math.max(Math.abs(want), 1e-30), `${path}: ${got} for ${want}`);
+    assert.ok(Math.abs(Number(got) - want) <= near * Math.max(Math.abs(want), least), `${path}: ${got} for ${want}`);
   } else {
     assert.deepStrictEqual(got, want, path);
   }
+}
+
+/** Checks values in the middle of a program; `near` is relative above 1, and absolute below. */
+export async function equal(got: unknown, want: unknown, near = 0): Promise<void> {
+  check(await valuesOf(got), want, near, "value", 1);
+}
+
+/** A test of a program that checks for itself, on each device. */
+export function onAllDevices(about: string, name: string, run: () => void | Promise<void>): void {
+  for (const device of devices) Deno.test(`${about} ${device}: ${name}`, () => onDevice(device, run));
 }
 
 /** A test for each row and device. */
