@@ -238,6 +238,18 @@ reported("shapes and symbolic sizes", {
     run: () => Tensor.arange(10).contiguous().realize().at([0, n.bind(5)]).at([0, 2]).sum(),
     want: 1,
   },
+  "the end of a symbolic axis, as far as it goes": {
+    run: () => {
+      const x = Tensor.arange(10).contiguous().realize();
+      return [5, 2].map((v) => x.at([0, n.bind(v)]).at([-3, null]).sum());
+    },
+    want: [9, 1],
+  },
+  "a convolution whose padding cuts": {
+    run: () => Tensor.arange(5).float().reshape([1, 1, 5]).conv1d(Tensor.ones([1, 1, 2]), undefined, { padding: -1 }),
+    want: [[[3, 5]]],
+  },
+  "a norm of p = -1": { run: () => new Tensor([[1, 2]]).float().normalize({ p: -1 }), want: [[1.5, 3]] },
   "full, tril, arange of a variable": {
     run: () => [
       Tensor.full([3], n.bind(4)).sum(),
