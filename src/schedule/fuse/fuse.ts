@@ -10,7 +10,6 @@ import { cacheShare, hasLoopCache, ROW_BYTES, TILE_SHARE } from "../../renderer/
 import { argOf, AxisKind, reduceOf } from "../../uop/core/args.ts";
 import { numelOf } from "../../uop/core/build_movement.ts";
 import { dtypes } from "../../dtype/dtype.ts";
-import { boundsOf } from "../../uop/algebra/bounds.ts";
 import { wantsNotes } from "../../uop/core/notes.ts";
 import { isAlu, isMovement, Ops } from "../../uop/core/ops.ts";
 import { iterationsOf } from "../../uop/core/ranges.ts";
@@ -40,6 +39,7 @@ import {
 } from "./reduce_forms.ts";
 import { outputAxes, ReduceReads } from "./reduce_reads.ts";
 import { KEEP_COST_REPEATED, readersIn, type Surroundings, workAgain } from "./recompute.ts";
+import { isNear, isScaledByte } from "./scaled_bytes.ts";
 
 /**
  * Work an element (`opWork`) beyond which a value is kept rather than computed again for a second reader. Measured with 4M
@@ -213,35 +213,6 @@ const REDUCING: readonly Reason[] = [
   { name: "a row that its kernel keeps", when: () => true, then: "keep row" },
 ];
 
-/** Nodes among which bytes, or a product of them, are looked for: they are near, and graphs may be deep. */
-const NEAR = 64;
-
-/** Is there a node that fulfils `isWanted` among `from` and what `next` leads to, near it? */
-function isNear(from: UOp, next: (u: UOp) => readonly UOp[], isWanted: (u: UOp) => boolean): boolean {
-  const found = new Set([from]);
-  for (const u of found) { // grows meanwhile
-    if (isWanted(u)) return true;
-    if (found.size < NEAR) { for (const x of next(u)) found.add(x); }
-  }
-  return false;
-}
-
-/** What a value is times something, moved, or as a float. */
-function unscaled(u: UOp): readonly UOp[] {
-  if (isMovement(u.op)) return [u.src[0]];
-  if (u.op === Ops.MUL && u.dtype.isFloat) return u.src;
-  return u.op === Ops.CAST && u.dtype === dtypes.float32 && u.src[0].dtype.isInt ? [u.src[0]] : [];
-}
-function isByte(u: UOp): boolean {
-  if (!u.dtype.isInt || isMovement(u.op)) return false;
-  const [low, high] = boundsOf(u);
-  return low >= -128 && high <= 255;
-}
-/** Is it a whole number of 8 bits, perhaps as a float and times something? */
-function isScaledByte(u: UOp): boolean {
-  return isNear(u, unscaled, isByte);
-}
-
 /** Decides by the tables. */
 class Fuser extends ReduceReads {
   private surroundings: Surroundings | undefined;
@@ -356,14 +327,18 @@ class Fuser extends ReduceReads {
    * from the start. With `made` also what is made of reduces without buffers.
    */
   keptReduces(start: ReadonlySet<UOp>, made = false): readonly UOp[] {
-    const found: UOp[] = [], above = new Set<UOp>();
+    const found: UOp[] = [], above = new Set<UOp>(), running = new Set<UOp>();
     let isOpen = false;
     for (const u of this.order) {
-      if (start.has(u) || isLeaf(u) || !this.of(u).reduces) continue;
-      const isKept = this.realized.has(u), isAbove = u.src.some((s) => above.has(s));
-      if (isKept && (u.op === Ops.REDUCE || (made && !isAbove))) found.push(u);
-      else if (!isAbove) continue;
-      else isOpen ||= isKept;
+      if (isLeaf(u) || !this.of(u).reduces) continue;
+      const runs = u.op === Ops.REDUCE || u.src.some((s) => running.has(s));
+      // what only reads others is elementwise once they are known
+      const isFound = runs && this.realized.has(u) && (made || u.op === Ops.REDUCE), isKept = isFound || start.has(u);
+      if (runs && !isKept) running.add(u);
+      if (start.has(u)) continue;
+      if (isFound) found.push(u);
+      else if (!u.src.some((s) => above.has(s))) continue;
+      else isOpen ||= this.realized.has(u);
       above.add(u);
     }
     return isOpen ? found : [];

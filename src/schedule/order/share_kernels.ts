@@ -43,8 +43,7 @@ function apart(address: UOp): [rest: UOp | undefined, offset: number] {
 /** The INDEXes of a kernel whose address may begin elsewhere. */
 function movable(ast: UOp): UOp[] {
   return toposort(ast).filter((u) =>
-    u.op === Ops.INDEX && u.src[0].op === Ops.PARAM && u.src.length === 2 && u.src[1].dtype.count === 1 &&
-    !mayHave(u.src[1], Ops.LOAD)
+    u.op === Ops.INDEX && u.src[0].op === Ops.PARAM && u.src[1].dtype.count === 1 && !mayHave(u.src[1], Ops.LOAD)
   );
 }
 
@@ -59,10 +58,10 @@ function formOf(ast: UOp): { form: UOp; offsets: ReadonlyMap<UOp, number> } {
   for (const list of bySlot.values()) list.sort((a, b) => a - b);
   const map = new Map<UOp, UOp>(), offsets = new Map<UOp, number>();
   for (const u of indices) {
-    const [param, address] = u.src, { slot } = argOf(param, Ops.PARAM), [rest, offset] = apart(address);
+    const [param, address, ...gate] = u.src, { slot } = argOf(param, Ops.PARAM), [rest, offset] = apart(address);
     const place = variable(`place${slot}_${bySlot.get(slot)!.indexOf(offset)}`, 0, 1, address.dtype);
     offsets.set(place, offset);
-    map.set(u, u.withSrc([param, rest === undefined ? place : rest.alu(Ops.ADD, place)]));
+    map.set(u, u.withSrc([param, rest === undefined ? place : rest.alu(Ops.ADD, place), ...gate]));
   }
   return { form: substitute(ast, map), offsets };
 }
@@ -146,7 +145,7 @@ function share(
   }
   const map = new Map<UOp, UOp>();
   for (const u of movable(form)) {
-    const [param, address] = u.src, rest = address.op === Ops.ADD ? address.src[0] : undefined;
+    const [param, address, ...gate] = u.src, rest = address.op === Ops.ADD ? address.src[0] : undefined;
     const { with: moves, offset } = places.get(rest === undefined ? address : address.src[1])!;
     let sum = rest;
     if (moves !== undefined) {
@@ -154,7 +153,8 @@ function share(
       sum = sum === undefined ? term : sum.add(term);
     }
     const fixed = constant(offset, address.dtype);
-    map.set(u, u.withSrc([param, sum === undefined ? fixed : offset === 0 ? sum : sum.alu(Ops.ADD, fixed)]));
+    const at = sum === undefined ? fixed : offset === 0 ? sum : sum.alu(Ops.ADD, fixed);
+    map.set(u, u.withSrc([param, at, ...gate]));
   }
   const ast = substitute(form, map);
   asts.forEach((from, i) => made.set(from, { ast, vars: vars[i] }));

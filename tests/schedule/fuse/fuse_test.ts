@@ -400,6 +400,30 @@ Deno.test("fuse: what sums that are kept anyway make is computed again where it 
   assertEquals(names.length, 10, names.join(" "));
 });
 
+for (const device of ALL_DEVICES) {
+  Deno.test(`fuse ${device}: blocks that add to what they read take as many kernels each, however many there are`, async () => {
+    Device.default = device;
+    const block = (x: Tensor, at: number): Tensor => {
+      const norm = x.mul(x.square().mean(-1, { keepdim: true }).add(1e-5).rsqrt()).mul(real([32], at));
+      return x.add(norm.matmul(real([32, 48], at + 1)).silu().matmul(real([48, 32], at + 2)).mul(0.01));
+    };
+    const after = (depth: number): Tensor => {
+      let x = real([1, 32]);
+      for (let i = 0; i < depth; i++) x = block(x, 3 * i);
+      return x;
+    };
+    const one = kernels([after(1)]);
+    for (const depth of [2, 4, 7]) assertEquals(kernels([after(depth)]), depth * one);
+    const x = after(7),
+      want = evaluateTensor(x),
+      why = difference(await x.data() as Float32Array, want.data, {
+        relative: 1e-4,
+        absolute: 1e-4,
+      });
+    assert(why === undefined, why);
+  });
+}
+
 Deno.test("fuse: a kept sum that nothing above was decided over asks for no other plan", () => {
   const empty = (...shape: number[]): Tensor => Tensor.empty(shape, { device: "JS" }).realize();
   /** Decisions that planning takes: each asks first whether the node is a part of a chain. */

@@ -43,6 +43,23 @@ for (const device of devices) {
     want(values).forEach((row, t) => row.forEach((v, c) => assert(Math.abs((got[t] as number[][])[0][c] - v) < 1e-4)));
   });
 
+  Deno.test(`alike ${device}: those that read under a condition`, async () => {
+    const values = Array.from({ length: 64 }, (_, i) => i % 7), before = compileStats.lowered;
+    const x = new Tensor(values, { device, dtype: "float32" }).realize(), steps: Tensor[] = [];
+    let h = Tensor.zeros([7], { device }).contiguous().realize(), sum = 0;
+    for (let i = 0; i < 16; i++) {
+      const part = x.at([4 * i, 4 * i + 4]).pad([[1, 2]]).add(x.at([3 * i, 3 * i + 7]));
+      steps.push(h = h.sum().mod(8).add(part).contiguous());
+    }
+    Tensor.realize(steps);
+    assert(compileStats.lowered - before <= 6, `${compileStats.lowered - before} kernels for 16 steps`);
+    for (const [i, t] of steps.entries()) {
+      const part = [0, ...values.slice(4 * i, 4 * i + 4), 0, 0].map((v, k) => sum % 8 + v + values[3 * i + k]);
+      assertEquals(await t.tolist(), part);
+      sum = part.reduce((a, b) => a + b);
+    }
+  });
+
   Deno.test(`alike ${device}: under jit, too, and where they write`, async () => {
     const parts = jit((x: Tensor) => {
       const out = Array.from({ length: 8 }, (_, i) => x.at([i * 3, i * 3 + 3]).add(i).sum().reshape([1]).contiguous());
