@@ -4,14 +4,17 @@
  *     deno task chat
  *     deno task chat model.gguf --device CLANG --temperature 0.7
  *     deno task chat --prompt "Once upon a time" --seed 1
+ *     deno task chat https://example.org/model.gguf --sha256 0123...
  *
  * Options: --prompt TEXT goes on with a text and ends, --system TEXT, --device D, --context N, --max-tokens N (256),
- * --temperature T (0), --top-k N, --top-p P, --min-p P, --repetition-penalty X, --seed N, --stats tells tokens a second.
+ * --temperature T (0), --top-k N, --top-p P, --min-p P, --repetition-penalty X, --seed N, --stats tells tokens a second,
+ * --sha256 HEX is what a file from a server must have. Such a file is kept in the cache folder.
  * In the chat: /reset forgets the conversation, /quit ends, Ctrl-C stops an answer.
  */
 import { parseArgs } from "@std/cli/parse-args";
 import { Device } from "../mod.ts";
 import { type ChatMessage, type GenerateOptions, LanguageModel, type Piece, type Usage } from "../src/llm/llm.ts";
+import { told } from "./loading.ts";
 
 const TEXTS = [
   "prompt",
@@ -25,6 +28,7 @@ const TEXTS = [
   "min-p",
   "repetition-penalty",
   "seed",
+  "sha256",
 ];
 const args = parseArgs(Deno.args, { string: TEXTS, boolean: ["stats"], strict: true }) as
   & Record<string, string | undefined>
@@ -89,7 +93,8 @@ async function show(make: (signal: AbortSignal) => AsyncGenerator<Piece, Usage>)
 }
 
 if (args.device !== undefined) Device.default = args.device;
-const context = number("context"), model = await LanguageModel.load(path, context === undefined ? {} : { context });
+const context = number("context"), asked = { ...told(args.sha256), ...context === undefined ? {} : { context } };
+const model = await LanguageModel.load(path, asked);
 if (args.prompt !== undefined) {
   write(args.prompt);
   await show((signal) => model.generate(args.prompt!, options(signal)));

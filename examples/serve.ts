@@ -6,15 +6,17 @@
  *
  * Options: --port N (8000), --host ADDRESS (127.0.0.1: only this machine), --device D, --context N, --key KEY that clients
  * must show, --queue N requests that may wait (16), --sequences N requests that are answered at once (4, or 1 where the
- * model keeps a state), --speculate N tokens that are guessed and computed together (0), --cors ORIGIN whose pages may ask.
+ * model keeps a state), --speculate N tokens that are guessed and computed together (0), --cors ORIGIN whose pages may ask,
+ * --sha256 HEX that a file from a server, as https://example.org/model.gguf, must have.
  */
 import { parseArgs } from "@std/cli/parse-args";
 import { Device } from "../mod.ts";
 import { LanguageModel, serve } from "../src/llm/llm.ts";
+import { told } from "./loading.ts";
 
 const ROUTES = "chat/completions, completions, embeddings, models, responses";
 const args = parseArgs(Deno.args, {
-  string: ["port", "host", "device", "context", "key", "queue", "sequences", "speculate", "cors"],
+  string: ["port", "host", "device", "context", "key", "queue", "sequences", "speculate", "cors", "sha256"],
   strict: true,
 }) as
   & Record<string, string | undefined>
@@ -22,6 +24,7 @@ const args = parseArgs(Deno.args, {
 const path = args._[0] === undefined ? new URL("models/stories260K.gguf", import.meta.url) : String(args._[0]);
 if (args.device !== undefined) Device.default = args.device;
 const model = await LanguageModel.load(path, {
+  ...told(args.sha256),
   sequences: args.sequences === undefined ? "auto" : Number(args.sequences),
   ...args.context === undefined ? {} : { context: Number(args.context) },
 });

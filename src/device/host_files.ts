@@ -39,7 +39,11 @@ export interface HostFiles {
   writeTextFileSync(path: string, text: string, options: { readonly append: true }): void;
   mkdirSync(path: string, options: { readonly recursive: true }): void;
   readDirSync(path: string): Iterable<{ readonly name: string }>;
-  open(path: string, options: { readonly write: true; readonly createNew: true }): Promise<HostFile>;
+  /** A file that must not be there yet, or one that is written on at its end. */
+  open(
+    path: string,
+    options: { readonly write: true; readonly createNew: true } | { readonly append: true; readonly create: true },
+  ): Promise<HostFile>;
   readFile(path: string): Promise<Uint8Array<ArrayBuffer>>;
   writeFile(path: string, bytes: Uint8Array, options: { readonly createNew: true }): Promise<void>;
   mkdir(path: string, options: { readonly recursive: true }): Promise<void>;
@@ -135,8 +139,8 @@ class NodeFiles implements HostFiles {
     return this.fs.readdirSync(path).map((name) => ({ name }));
   }
   // deno-lint-ignore require-await -- what openSync throws is what it is rejected with
-  async open(path: string): Promise<HostFile> {
-    return new NodeFile(this.fs, this.fs.openSync(path, CREATE_NEW));
+  async open(path: string, options: object): Promise<HostFile> {
+    return new NodeFile(this.fs, this.fs.openSync(path, "append" in options ? "a" : CREATE_NEW));
   }
   async readFile(path: string): Promise<Uint8Array<ArrayBuffer>> {
     const { buffer, byteOffset, byteLength } = await this.fs.promises.readFile(path);

@@ -27,6 +27,8 @@ export {
   typed,
   writeGguf,
 } from "./files/gguf_write.ts";
+export { download, type DownloadOptions, type ModelProgress } from "./files/model_download.ts";
+export type { ModelSource } from "./files/model_source.ts";
 export { formatsOf, type MixName, quantizeModel } from "./files/mixes.ts";
 export { quantize, QUANTIZED } from "./files/quantize.ts";
 export type { Adapter, Weight } from "./model/weight_store.ts";

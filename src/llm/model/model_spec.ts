@@ -364,7 +364,11 @@ export function modelSpec(
     if (table !== ENCODERS && architecture in ENCODERS) {
       throw meta.bad(`its architecture is "${architecture}", an encoder of texts; EmbeddingModel loads it`);
     }
-    throw meta.bad(`its architecture is "${architecture}"; known are ${Object.keys(table).join(", ")}`);
+    const known = `its architecture is "${architecture}"; known are ${Object.keys(table).join(", ")}`;
+    const way = table === ENCODERS && architecture in ARCHITECTURES
+      ? "; of decoders LanguageModel.embed gives vectors"
+      : "";
+    throw meta.bad(known + way);
   }
   const layers = meta.count(`${at}block_count`) - meta.count(`${at}nextn_predict_layers`, 0),
     dim = meta.count(`${at}embedding_length`);

@@ -7,10 +7,11 @@ import type { DeviceName } from "../../device/device.ts";
 import { FILES } from "../../device/files.ts";
 import { ArgumentError } from "../../helpers/errors.ts";
 import { checkOptions } from "../../helpers/options.ts";
-import { type Loadable, placeOf } from "../../state/source.ts";
+import { placeOf } from "../../state/source.ts";
 import { jit } from "../../tensor/jit/jit.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import { type Gguf, readGguf } from "../files/gguf.ts";
+import { findModel, type ModelSource } from "../files/model_source.ts";
 import { ENCODERS, modelSpec } from "../model/model_spec.ts";
 import { Encoder } from "../model/text_encoder.ts";
 import { Tokenizer } from "../text/tokenizer.ts";
@@ -46,7 +47,7 @@ export class EmbeddingModel {
   }
 
   /**
-   * Loads a GGUF file. Needs read permission.
+   * Loads a GGUF file, from a path, a URL or bytes. Needs read permission.
    *
    * ```ts ignore
    * const model = await EmbeddingModel.load("all-MiniLM-L6-v2-Q8_0.gguf");
@@ -58,11 +59,12 @@ export class EmbeddingModel {
    * @throws {OutOfMemoryError} where memory does not suffice, saying what the model takes
    */
   static async load<N extends string = string>(
-    from: Loadable,
+    from: ModelSource,
     options: { readonly device?: DeviceName<N> } = {},
   ): Promise<EmbeddingModel> {
-    const file = await (from instanceof Tensor ? readGguf(from) : readGguf(from, { device: FILES }));
-    return new EmbeddingModel(file, from instanceof Tensor ? "a tensor of bytes" : String(from), options);
+    const { from: found, name } = await findModel(from);
+    const file = await (found instanceof Tensor ? readGguf(found) : readGguf(found, { device: FILES }));
+    return new EmbeddingModel(file, name, options);
   }
 
   /**

@@ -5,13 +5,14 @@
  */
 import type { Checked, DeviceName } from "../../device/device.ts";
 import { FILES } from "../../device/files.ts";
-import { hostFiles } from "../../device/host_files.ts";
 import { ArgumentError } from "../../helpers/errors.ts";
 import { checkInteger, checkOptions } from "../../helpers/options.ts";
-import { type Loadable, pathOf, placeOf } from "../../state/source.ts";
+import { placeOf } from "../../state/source.ts";
 import { Tensor } from "../../tensor/tensor.ts";
+import type { DownloadOptions } from "../files/model_download.ts";
 import { type Gguf, readGguf } from "../files/gguf.ts";
 import { readHfFolder } from "../files/hf_folder.ts";
+import { findModel, type ModelSource } from "../files/model_source.ts";
 import type { CacheKind } from "../model/cache_memory.ts";
 import { Decoder, oneTextOnly } from "../model/decoder.ts";
 import { type ModelSpec, modelSpec, type Pooling, POOLINGS } from "../model/model_spec.ts";
@@ -50,6 +51,8 @@ export interface LoadModelOptions {
    * whose layers keep a state.
    */
   readonly sequences?: number | "auto";
+  /** How a model of a server is fetched: its SHA-256, what stops it, and what is told as bytes arrive. */
+  readonly download?: DownloadOptions;
 }
 
 /** A text, or the ids of its tokens. */
@@ -75,10 +78,11 @@ export class LanguageModel {
   private readonly constraints: Constraints;
   private readonly pooling: Pooling;
   private form: Promise<ToolForm> | undefined;
+  private isDisposed = false;
 
   /** Of what was read; {@linkcode LanguageModel.load} reads it. */
   constructor(file: Gguf, name: string, options: LoadModelOptions = {}) {
-    checkOptions("load a model", options, ["device", "context", "cache", "sequences"]);
+    checkOptions("load a model", options, ["device", "context", "cache", "sequences", "download"]);
     if (options.context !== undefined) checkInteger("load a model", "context", options.context, 8);
     const device = placeOf(options), meta = new Metadata(file.metadata, name);
     this.name = meta.text("general.name", name.split(/[/\\]/).at(-1)!.replace(/\.gguf$/, ""));
@@ -96,7 +100,9 @@ export class LanguageModel {
 
   /**
    * Loads a GGUF file, the first of several parts, or a folder of Hugging Face's (config.json, safetensors,
-   * tokenizer.json). Needs read permission. {@linkcode readLlama2c} reads another kind, for the constructor.
+   * tokenizer.json), from a path, a URL or bytes. Needs read permission; what a server has is kept in the user's cache
+   * folder where that may be written, and a fetch that ended goes on. {@linkcode readLlama2c} reads another kind, for the
+   * constructor.
    *
    * ```ts ignore
    * const model = await LanguageModel.load("examples/models/stories260K.gguf");
@@ -107,15 +113,16 @@ export class LanguageModel {
    * @throws {OutOfMemoryError} where memory does not suffice, saying what the model takes, and what would fit
    */
   static async load<N extends string = string>(
-    from: Loadable,
+    from: ModelSource,
     options: Checked<LoadModelOptions, N> = {},
   ): Promise<LanguageModel> {
-    const file = from instanceof Tensor
-      ? await readGguf(from)
-      : await (isFolder(pathOf("load a model", from))
-        ? readHfFolder(from, { device: FILES })
-        : readGguf(from, { device: FILES }));
-    return new LanguageModel(file, from instanceof Tensor ? "a tensor of bytes" : String(from), options);
+    const { from: found, name, isFolder } = await findModel(from, (options as LoadModelOptions).download);
+    const read = found instanceof Tensor
+      ? readGguf(found)
+      : isFolder
+      ? readHfFolder(found, { device: FILES })
+      : readGguf(found, { device: FILES });
+    return new LanguageModel(await read, name, options);
   }
 
   /** How many texts may be generated at once. */
@@ -129,10 +136,16 @@ export class LanguageModel {
 
   /** The ids of a prompt: text is encoded with the token that sequences begin with. */
   promptIds(prompt: Prompt): readonly number[] {
+    return this.idsOf("generate a text", prompt, false);
+  }
+  private idsOf(action: string, prompt: Prompt, computes = true): readonly number[] {
+    if (computes && this.isDisposed) {
+      throw new ArgumentError(action, { reason: "the model was disposed; load it again" });
+    }
     if (typeof prompt === "string") return this.tokenizer.encode(prompt);
     const n = this.decoder.vocabulary, ids = prompt instanceof Int32Array ? [...prompt] : prompt;
     if (!Array.isArray(ids) || !ids.every((id) => Number.isInteger(id) && id >= 0 && id < n)) {
-      throw new ArgumentError("generate a text", {
+      throw new ArgumentError(action, {
         reason: `the prompt is no text, and no list of tokens from 0 to ${n - 1}`,
       });
     }
@@ -182,7 +195,7 @@ export class LanguageModel {
   async *generate(prompt: Prompt, options: GenerateOptions = {}): AsyncGenerator<Piece, Usage> {
     const action = "generate a text";
     checkOptions(action, options, GENERATE_OPTIONS);
-    const { tokenizer, decoder } = this, ids = this.promptIds(prompt), limit = limitOf(action, options.maxTokens);
+    const { tokenizer, decoder } = this, ids = this.idsOf(action, prompt), limit = limitOf(action, options.maxTokens);
     const logprobs = options.logprobs === undefined ? -1 : checkInteger(action, "logprobs", options.logprobs, 0);
     const constraint = this.constraints.of(action, options), masked = constraint !== undefined;
     const sampling = samplingOf(action, options, decoder.vocabulary, Math.min(logprobs, decoder.vocabulary), masked);
@@ -241,7 +254,7 @@ export class LanguageModel {
    * @throws {ArgumentError} for a text that is empty or longer than the context
    */
   async embed(prompt: Prompt): Promise<Float32Array<ArrayBuffer>> {
-    const ids = this.promptIds(prompt);
+    const ids = this.idsOf("embed a text", prompt);
     if (ids.length === 0) throw new ArgumentError("embed a text", { reason: "it is empty" });
     const x = await this.batch.pooled(ids, this.pooling), size = Math.hypot(...x) || 1;
     return x.map((v) => v / size);
@@ -254,7 +267,7 @@ export class LanguageModel {
    * @throws {ArgumentError} for a text that is empty or longer than the context
    */
   async promptLogprobs(prompt: Prompt, { best = 0 }: { readonly best?: number } = {}): Promise<CompletionToken[]> {
-    const action = "tell how probable a text is", ids = this.promptIds(prompt);
+    const action = "tell how probable a text is", ids = this.idsOf(action, prompt);
     const count = Math.min(checkInteger(action, "best", best, 0), this.decoder.vocabulary);
     if (ids.length === 0) throw new ArgumentError(action, { reason: "it is empty" });
     const told = await this.batch.logprobsOf(ids, count);
@@ -307,15 +320,7 @@ export class LanguageModel {
 
   /** Gives the memory of the cache back; the weights go with the model. */
   [Symbol.dispose](): void {
+    this.isDisposed = true;
     this.batch[Symbol.dispose]();
-  }
-}
-
-/** Whether there is a folder; what is missing is told by who reads it. */
-function isFolder(path: string): boolean {
-  try {
-    return hostFiles()?.statSync(`${path}/config.json`).isFile ?? false;
-  } catch {
-    return false;
   }
 }
