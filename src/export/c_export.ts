@@ -475,7 +475,6 @@ export class CText {
         "  }",
       );
     }
-    if (count === 0) return lines;
     lines.push(
       "  {",
       "    double scale = 1e-30;",

@@ -230,6 +230,13 @@ export function trace(
   const paths = args.flatMap((arg, i) =>
     pathsOf(arg, isTensor, given[i] ?? (args.length === 1 ? "x" : `x${i}`)).map(([path]) => path)
   );
+  // what is bound is a tensor among the arguments, and no leaf
+  if (paths.length > tensors.length) {
+    throw new ExportError(action, {
+      reason: "an argument is a bound variable, and a graph takes tensors: give sizes by the shapes of tensors, with " +
+        'dynamic axes as { dynamic: { x: { 0: "n" } } }, or the number as a tensor of int32',
+    });
+  }
   const names = namesFor(action, "input", options.inputs, paths), shapes = tensors.map((t) => [...t.shape]);
   const found = axesOf(action, options.dynamic ?? {}, names, shapes), places = [...found.values()];
   const sized = (changes: readonly number[]): number[][] => {
