@@ -23,7 +23,9 @@ import {
   type CForm,
   type CFunction,
   type CKernels,
+  CLONES,
   FAST_PRELUDE,
+  hasClones,
   INLINE,
   writeCKernels,
 } from "./c_kernels.ts";
@@ -298,6 +300,7 @@ export class CText {
       "#endif",
     ];
     if (this.form.style === "fast") lines.push(FAST_PRELUDE);
+    if (hasClones(this.form)) lines.push(CLONES);
     else if (/\bINLINE\b/.test(all)) lines.push(INLINE);
     lines.push(...kernels.declarations, "", functions);
     for (const f of kernels.functions) if (f.part !== undefined) lines.push(...partFunction(f, f.part));

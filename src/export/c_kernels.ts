@@ -125,7 +125,7 @@ function languageOf(form: CForm, parameters: readonly string[], scratch: number,
         ...(scratch > 0 ? ["unsigned char *restrict scratch"] : []),
         ...(isShared ? ["int begin", "int end"] : []),
       ];
-      return [`static void ${symbol}(${given.join(", ")}) {`];
+      return [`${hasClones(form) ? "CLONES " : ""}static void ${symbol}(${given.join(", ")}) {`];
     },
     local,
     close: () => [],
@@ -246,6 +246,25 @@ export const INLINE = `#ifdef __GNUC__
 #define INLINE extern inline __attribute__((always_inline, gnu_inline))
 #else
 #define INLINE static inline
+#endif`;
+
+/** Are kernels compiled for several machines, one of which runs them? */
+export function hasClones({ style, vector }: CForm): boolean {
+  return style === "fast" && vector === 16;
+}
+
+/**
+ * Kernels of vectors that every x86-64 has are also compiled for those with more registers and longer instructions, which
+ * the loader chooses (GNU's ifunc); by gcc 12 and later, beside glibc, unless the whole is compiled for such a machine.
+ */
+export const CLONES = `#if defined(__x86_64__) && defined(__gnu_linux__) && __STDC_HOSTED__ && !defined(__AVX512F__)
+#include <string.h>
+#if defined(__GLIBC__) && !defined(__clang__) && __GNUC__ >= 12 && !defined(ONE_MACHINE)
+#define CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#endif
+#endif
+#ifndef CLONES
+#define CLONES
 #endif`;
 
 /** What the fast style stands on. */

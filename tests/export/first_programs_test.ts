@@ -52,6 +52,11 @@ const PROGRAMS: Readonly<Record<string, () => Made>> = {
       weights,
     });
   },
+  // so many loops inside of each other that each takes its lanes alone
+  pooled: () => {
+    const weights = new nn.Conv2d(3, 8, 3);
+    return of((x: Tensor) => weights.call(x).gelu().sum([2, 3]).softmax(), [wave([1, 3, 12, 12])], { weights });
+  },
   resized: () => of((x: Tensor) => x.interpolate([7, 9], { mode: "bilinear" }), [wave([1, 2, 4, 5])]),
   spectrum: () => of((x: Tensor) => x.rfft().abs().square().add(1e-6).log(), [wave([16])]),
   ranking: () =>
@@ -140,3 +145,37 @@ for (const [name, make] of Object.entries(PROGRAMS)) {
     );
   });
 }
+
+Deno.test({
+  name: "first programs: what is compiled for newer machines, too, gives the same bits",
+  ignore: compiler === undefined,
+  async fn() {
+    const weights = new nn.Conv2d(3, 8, 3), at = `${folder}/machines`, name = "machines";
+    const f = (x: Tensor) => weights.call(x).gelu().sum([2, 3]).softmax();
+    await (await exportModel(f, [wave([1, 3, 12, 12])], { target: "c", name, weights })).write(at);
+    await Deno.writeTextFile(
+      `${at}/bits.c`,
+      `#include "machines.h"
+#include <stdio.h>
+static machines_context context;
+static float x[432], y[8];
+int main(void) {
+  int i;
+  for (i = 0; i < 432; i++) x[i] = (float)(i % 17) / 17;
+  machines_init(&context, machines_weights());
+  machines_run(&context, x, y);
+  for (i = 0; i < 8; i++) printf("%a ", (double)y[i]);
+  return 0;
+}
+`,
+    );
+    const bits: string[] = [];
+    for (const flag of ["-DANY", "-DONE_MACHINE"]) {
+      const flags = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-pedantic", "-DMACHINES_EMBED", flag];
+      await run(compiler.path, [...flags, "bits.c", "machines.c", "-o", "bits", "-lm"], at);
+      bits.push(await run(`${at}/bits`, [], at));
+    }
+    assert.match(bits[0], /^(?:0x1\.[0-9a-f]*p[-+]\d+ ){8}$/);
+    assert.equal(bits[0], bits[1]);
+  },
+});

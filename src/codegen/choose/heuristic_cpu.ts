@@ -116,11 +116,13 @@ class Chooser {
         if (lanes > 1 && this.axes[i].size > 0) options.push([this.costs.regionCost(r, i, lanes, []), i]);
       }
       options.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
-      for (const [c, i] of joint ? options : options.slice(0, 1)) {
+      for (const [c, i] of options) {
         current[k] = i;
         if (i >= 0) taken.push(i);
         visit(k + 1, cost + c);
         if (i >= 0) taken.pop();
+        // of many regions each takes what is best for it, unless one inside of it cannot have these lanes
+        if (!joint && best < Infinity) break;
       }
     };
     visit(0, 0);
