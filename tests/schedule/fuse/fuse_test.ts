@@ -431,7 +431,8 @@ Deno.test("fuse: a kept sum that nothing above was decided over asks for no othe
     let count = 0;
     const inside = new Set<UOp>();
     inside.has = () => (count++, false);
-    const chains = { inside, realized: new Set<UOp>(), weights: new Set<UOp>() }, { caps } = Device.get("JS").renderer!;
+    const chains = { inside, realized: new Set<UOp>(), weights: new Set<UOp>(), notes: [] },
+      { caps } = Device.get("JS").renderer!;
     planFusion(roots.map((t) => stripReshape(t.uop)), () => caps, chains);
     return count;
   };

@@ -15,7 +15,7 @@ const rows = scores.sum(1)
 const best = await rows
   ?.max()
   .item();
-console.log(Math.round(best), (await scores.tolist()).length);
+console.log(Math.round(best), (await scores.data()).length);
 function halved(t: Tensor) {
   return t
     .div(2)

@@ -18,4 +18,4 @@ const pick = (x: Tensor) =>
     .mul(
       table.get("class")!,
     );
-console.log((await pick(first).tolist()).join(), (await (0, pick)(inner).tolist()).join());
+console.log(String(await pick(first).tolist()), String(await pick(inner).tolist()));

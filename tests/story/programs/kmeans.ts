@@ -9,4 +9,4 @@ for (let i = 0;; i++) {
   centers = next;
   if (moved < 1e-6 || i > 20) break;
 }
-console.log((await centers.mul(6).round().int().tolist()).join(" "));
+console.log(String(await centers.mul(6).round().int().tolist()));
