@@ -1,7 +1,8 @@
 /**
  * How far results are from PyTorch's: the worst of each op, dtype and device over the golden cases, in units in the last
  * place. `--write` puts what was measured into fixtures/golden/ulps.json, of which golden_test.ts allows each device four
- * times its own; `--widen` keeps what stood there where it is more (another compiler, by CC, or another machine).
+ * times its own; `--widen` keeps what stood there where it is more (another compiler, by CC, another machine, or NOOPT=1:
+ * sums in the order that is written).
  * `deno run -A --no-check tests/golden/report.ts [--devices JS,WASM] [--only REGEX] [--write [--widen]]`
  *
  * @module
