@@ -14,7 +14,7 @@
 import { parseArgs } from "@std/cli/parse-args";
 import { Device } from "../mod.ts";
 import { type ChatMessage, type GenerateOptions, LanguageModel, type Piece, type Usage } from "../src/llm/llm.ts";
-import { told } from "./loading.ts";
+import { told } from "./loading_support.ts";
 
 const TEXTS = [
   "prompt",

@@ -12,7 +12,7 @@
 import { parseArgs } from "@std/cli/parse-args";
 import { Device } from "../mod.ts";
 import { LanguageModel, serve } from "../src/llm/llm.ts";
-import { told } from "./loading.ts";
+import { told } from "./loading_support.ts";
 
 const ROUTES = "chat/completions, completions, embeddings, models, responses";
 const args = parseArgs(Deno.args, {

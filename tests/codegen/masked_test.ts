@@ -6,6 +6,7 @@ import { opCarrier, reduce } from "../../src/uop/core/carrier.ts";
 import { dtypes } from "../../src/dtype/dtype.ts";
 import { Ops } from "../../src/uop/core/ops.ts";
 import { constant, index, load, param, range, sink, store, type UOp } from "../../src/uop/core/uop.ts";
+import { parseOpts } from "../../src/codegen/opt/opt.ts";
 import { optimized } from "../fixtures/optimized.ts";
 import { CAPS, compile, integers, opts, paramsOf, run } from "./harness.ts";
 import { Random } from "../support/random.ts";
@@ -59,7 +60,7 @@ Deno.test(
 Deno.test(
   "masked: a maximum ignores the lanes behind its end",
   optimized(() => {
-    const p = compile(rows(31, Ops.MAX), undefined, CAPS.large);
+    const p = compile(rows(31, Ops.MAX), parseOpts("PADTO:1:8 VECTOR:1:8"), CAPS.large);
     assert(p.uops.some((u) => u.op === Ops.WHERE && u.dtype.count > 1), p.opts);
   }),
 );

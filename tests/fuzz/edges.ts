@@ -189,6 +189,10 @@ export const DELIBERATE: readonly Deliberate[] = [
 /** Why other operations have no case: by names. */
 const REASONS: readonly (readonly [names: string, reason: string])[] = [
   [
+    "svdLowrank pcaLowrank lobpcg",
+    "parts of svd and eigh, which have cases; gradients: tests/tensor/math/low_rank_test.ts",
+  ],
+  [
     "lt le gt ge isin unravelIndex bucketize searchsorted bincount histogram histc digitize nanargmax nanargmin unique union1d intersect1d setdiff1d setxor1d oneHot signbit logicalAnd logicalOr logicalXor gcd lcm " +
     "isComplex isreal size numel nbytes elementSize isFloatingPoint eig eigvals",
     "no result that is differentiated",

@@ -36,7 +36,10 @@ const CROWDED = 1.6, AWAY = 1.4;
 /** Instructions a vector that packing must spare. */
 const PACK_GAIN = 0.25;
 
-/** Cycles to load a vector whose gate differs by lane, once that is found: a branch, and now and then a load under a mask or a lane at a time. */
+/**
+ * Cycles to load a vector whose gate differs by lane, once that is found: a branch, and now and then a load under a mask or
+ * a lane at a time.
+ */
 const EDGE_COST = 4;
 /** Under a word of bits: it is put into a mask's register first. */
 const MASK_COST = 1;
@@ -224,8 +227,10 @@ export class CostModel {
   }
 
   /**
-   * What `copies` along an output axis read for each iteration of the window that slides along it, where that is unrolled:
-   * neighbors read most of it, too. As many as there are copies where nothing slides.
+   * How many places `k` copies along an output axis read for each iteration of the window that slides along it, where that
+   * is unrolled: neighbors read most of it, too. As many as there are copies where nothing slides.
+   * @param copies all of the tile
+   * @param isWhole whether all of the region is accessed by whole vectors: only then are windows unrolled
    */
   private distinct(r: Region, a: LaneAccess, axis: number, k: number, copies: number, isWhole: boolean): number {
     const { own } = r, step = a.steps[axis];
