@@ -55,7 +55,7 @@ const PROGRAMS: Readonly<Record<string, () => Made>> = {
   // so many loops inside of each other that each takes its lanes alone
   pooled: () => {
     const weights = new nn.Conv2d(3, 8, 3);
-    return of((x: Tensor) => weights.call(x).gelu().sum([2, 3]).softmax(), [wave([1, 3, 12, 12])], { weights });
+    return of((x: Tensor) => weights.call(x).gelu().mean([2, 3]).softmax(), [wave([1, 3, 12, 12])], { weights });
   },
   resized: () => of((x: Tensor) => x.interpolate([7, 9], { mode: "bilinear" }), [wave([1, 2, 4, 5])]),
   spectrum: () => of((x: Tensor) => x.rfft().abs().square().add(1e-6).log(), [wave([16])]),
@@ -150,6 +150,7 @@ Deno.test({
   name: "first programs: what is compiled for newer machines, too, gives the same bits",
   ignore: compiler === undefined,
   async fn() {
+    Tensor.manualSeed(4);
     const weights = new nn.Conv2d(3, 8, 3), at = `${folder}/machines`, name = "machines";
     const f = (x: Tensor) => weights.call(x).gelu().sum([2, 3]).softmax();
     await (await exportModel(f, [wave([1, 3, 12, 12])], { target: "c", name, weights })).write(at);
@@ -175,7 +176,7 @@ int main(void) {
       await run(compiler.path, [...flags, "bits.c", "machines.c", "-o", "bits", "-lm"], at);
       bits.push(await run(`${at}/bits`, [], at));
     }
-    assert.match(bits[0], /^(?:0x1\.[0-9a-f]*p[-+]\d+ ){8}$/);
+    assert.match(bits[0], /^(?:0x1(?:\.[0-9a-f]+)?p[-+]\d+ ){8}$/);
     assert.equal(bits[0], bits[1]);
   },
 });
