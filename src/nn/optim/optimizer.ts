@@ -403,13 +403,21 @@ export abstract class Optimizer {
   }
 }
 
+/** What is given, with the elements of lists in their place; holes are undefined. */
+export function listed<T>(given: readonly (T | readonly T[])[]): T[] {
+  return given.flatMap((x) => Array.isArray(x) ? Array.from(x as readonly T[]) : [x as T]);
+}
+
 /** Several optimizers stepped as one, each with its own parameters and learning rate. */
 export class OptimizerGroup {
   /** Its optimizers. */
   readonly optimizers: readonly Optimizer[];
-  /** Takes the optimizers to step together, or lists of them. @throws {ArgumentError} for what is none */
+  /** Takes the optimizers to step together, or lists of them. @throws {ArgumentError} for what is none, and for none */
   constructor(...optimizers: readonly (Optimizer | readonly Optimizer[])[]) {
-    const all = optimizers.flat();
+    const all = listed(optimizers);
+    if (all.length === 0) {
+      throw new ArgumentError("make OptimizerGroup", { reason: "it takes optimizers, and got none" });
+    }
     for (const o of all) {
       if (o instanceof Optimizer) continue;
       throw new ArgumentError("make OptimizerGroup", { reason: `it takes optimizers, not ${describe(o)}` });
