@@ -147,7 +147,10 @@ export class WasmDevice implements Device {
   private readonly scratch: WasmBlock[] = [];
   private scratchSize = 0;
   private temporary: WasmBlock | undefined;
-  /** V8 runs what it compiled in one pass until some megabytes of code have run, by experiment within some 5 ms, then compiles it well. */
+  /**
+   * V8 runs what it compiled in one pass until some megabytes of code have run, by experiment within some 5 ms, then compiles
+   * it well.
+   */
   readonly warmMs = 20;
   /** Estimated nanoseconds of work that helpers could have shared, until they are started. */
   private missed = 0;

@@ -299,8 +299,7 @@ export class CText {
       ...(/\b_Bool\b/.test(all) ? ["#define _Bool bool"] : []),
       "#endif",
     ];
-    if (this.form.style === "fast") lines.push(FAST_PRELUDE);
-    if (hasClones(this.form)) lines.push(CLONES);
+    if (this.form.style === "fast") lines.push(FAST_PRELUDE, ...hasClones(this.form) ? [CLONES] : []);
     else if (/\bINLINE\b/.test(all)) lines.push(INLINE);
     lines.push(...kernels.declarations, "", functions);
     for (const f of kernels.functions) if (f.part !== undefined) lines.push(...partFunction(f, f.part));

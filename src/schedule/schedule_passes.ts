@@ -11,7 +11,7 @@ import { SpecError } from "../helpers/errors.ts";
 import type { Capabilities } from "../renderer/renderer.ts";
 import type { Storage } from "../uop/core/args.ts";
 import { numelOf } from "../uop/core/build_movement.ts";
-import { wantsNotes } from "../uop/core/notes.ts";
+import { unnoted, wantsNotes } from "../uop/core/notes.ts";
 import { Ops } from "../uop/core/ops.ts";
 import { deviceOf } from "../uop/core/shape.ts";
 import { type Spec, specKernel, specTensor, verify } from "../uop/core/spec.ts";
@@ -208,7 +208,10 @@ function kernelOf({ plan, entries }: Lowering, { roots: [u], writes }: Node): { 
 
 function limit(g: Lowering): void {
   const { nodes, entries, options: { maxBuffers } } = g;
-  g.kept = cutKernels(nodes, entries, maxBuffers, (n) => collapseReduces(kernelOf(g, n).store, false));
+  g.kept = cutKernels(nodes, entries, maxBuffers, (n) => {
+    const { store } = kernelOf(g, n);
+    return unnoted(() => collapseReduces(store)); // a trial
+  });
 }
 
 function makeKernels(g: Lowering): void {
@@ -324,7 +327,7 @@ const PASSES: readonly SchedulePass[] = [
   { name: "place", run: place },
   { name: "limit", run: limit },
   { name: "rangeify", run: makeKernels, spec: specKernel },
-  { name: "collapse", run: (g) => changeKernels(g, (s) => collapseReduces(s)), spec: specKernel },
+  { name: "collapse", run: (g) => changeKernels(g, collapseReduces), spec: specKernel },
   { name: "join chains", when: (g) => onGrid(g) && fuses(), run: joinChains, spec: specKernel },
   { name: "check reads", run: checkReads },
   {

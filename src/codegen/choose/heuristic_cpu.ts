@@ -27,8 +27,8 @@ import {
   type CostModel,
   LATENCY_ACCUMULATORS,
   type Tile,
+  UNROLL_COPIES,
   WINDOW,
-  WINDOW_COPIES,
 } from "../machine/cost_model.ts";
 import type { Axis } from "../opt/axis.ts";
 import { blockStage, stagesIn } from "../opt/blocks.ts";
@@ -41,8 +41,6 @@ import { tileDots } from "./dot_tiles.ts";
 import { type Candidate, LoopCandidates } from "./loop_candidates.ts";
 import { LoopCosts, spread, THREAD_COST, touches } from "./loop_costs.ts";
 
-/** Copies of a reduction's body that unrolling a short axis may make: a window of 8 x 8; more are slow to compile. */
-const UNROLL_COPIES = WINDOW_COPIES;
 /** Regions up to which their lanes are chosen together: the choices multiply. */
 const JOINT_REGIONS = 6;
 
@@ -293,10 +291,9 @@ class Chooser {
         done.add(i);
         kernel.apply({ op: "UNROLL", axis: i - this.outputs, arg: k });
       };
-      const rows = r.accesses.find((a) => this.model.rowOf(a, r, lane, plan.lanes) > 1);
+      const rows = this.model.rowsOf(r, lane, plan.lanes);
       if (rows !== undefined) {
-        const i = this.model.acrossAxis(rows, lane);
-        if (!done.has(i)) unroll(i, this.model.rowOf(rows, r, lane, plan.lanes));
+        if (!done.has(rows.axis)) unroll(rows.axis, rows.copies);
         return;
       }
       if (r.own.includes(lane)) {

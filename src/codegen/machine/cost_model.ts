@@ -50,8 +50,10 @@ const LANE_GATE = 5, GATE = 0.5;
 /** Rows that an axis has where some of it is left beside them, at least. */
 const LEAST_ROWS = 2;
 
-/** Iterations of a window up to which it is unrolled whole, and the copies of a body that this may make. */
-export const WINDOW = 8, WINDOW_COPIES = 64;
+/** Iterations of a short axis up to which it is unrolled whole. */
+export const WINDOW = 8;
+/** Copies of a reduction's body that unrolling a short axis may make: a window of 8 x 8; more are slow to compile. */
+export const UNROLL_COPIES = 64;
 
 /** Cycles a lane to put a vector together of elements whose places are known while compiling. */
 const FOLDED_COST = 1;
@@ -117,11 +119,8 @@ interface LaneAccess {
   readonly row: number;
   /** What its gate takes beside those: copies with which it does not change share it. */
   readonly gate: number;
-  readonly gated: readonly boolean[];
   /** How many axes change it. */
   readonly gates: number;
-  /** Elements from one iteration of an axis to the next, but along lanes: NaN. */
-  readonly steps: readonly number[];
   /** Instructions to fill one vector of it, packed. */
   readonly fill: number;
   /** Iterations of the closed axes that it stands outside of. */
@@ -187,14 +186,17 @@ export class CostModel {
     const least = iterations / copies * Math.max(1.1 * computed, waits);
     if (least >= most) return least;
     let loads = 0, scalars = 0;
-    const isWhole = !accesses.some((a) => a.isScattered && a.row === 1);
+    // windows are unrolled where all is accessed by whole vectors
+    const isWhole = r.kind === "reduce" && !accesses.some((a) => a.isScattered && a.row === 1);
     for (let n = 0; n < accesses.length; n++) {
-      const a = accesses[n];
+      const a = accesses[n], { gated } = r.accesses[n];
       let own = 1, gate = a.gate, changes = a.gates, each = a.cost, isScattered = a.isScattered;
       for (let t = 0; t < tile.length; t++) {
         const [axis, k] = tile[t];
-        if (a.depends[axis]) own *= this.distinct(r, a, axis, k, copies, isWhole);
-        if (a.gated[axis]) {
+        if (a.depends[axis]) {
+          own *= isWhole && axis !== lane ? this.distinct(r, r.accesses[n], axis, k, lane, copies) : k;
+        }
+        if (gated[axis]) {
           gate *= k;
           if (k === sizes[axis]) changes--;
         }
@@ -230,15 +232,21 @@ export class CostModel {
    * How many places `k` copies along an output axis read for each iteration of the window that slides along it, where that
    * is unrolled: neighbors read most of it, too. As many as there are copies where nothing slides.
    * @param copies all of the tile
-   * @param isWhole whether all of the region is accessed by whole vectors: only then are windows unrolled
    */
-  private distinct(r: Region, a: LaneAccess, axis: number, k: number, copies: number, isWhole: boolean): number {
-    const { own } = r, step = a.steps[axis];
-    if (r.kind !== "reduce" || !(step > 0) || !isWhole) return k;
-    let unrolled = copies * Math.max(1, r.accesses.length / 2);
+  private distinct(
+    { own, accesses }: Region,
+    a: Access,
+    axis: number,
+    k: number,
+    lane: number,
+    copies: number,
+  ): number {
+    const step = Math.abs(a.strides[axis]);
+    if (!(step > 0)) return k;
+    let unrolled = copies * Math.max(1, accesses.length / 2);
     for (let n = own.length - 1; n >= 0; n--) {
-      const size = this.sizes[own[n]], by = a.steps[own[n]];
-      if (size > WINDOW || unrolled * size > WINDOW_COPIES) return k;
+      const size = this.sizes[own[n]], by = own[n] === lane ? NaN : Math.abs(a.strides[own[n]]);
+      if (size > WINDOW || unrolled * size > UNROLL_COPIES) return k;
       unrolled *= size;
       if (!(by > 0) || by % step !== 0 && step % by !== 0) continue;
       const far = by % step === 0 ? by / step : step / by, [some, all] = by % step === 0 ? [size, k] : [k, size];
@@ -315,17 +323,20 @@ export class CostModel {
     return -1;
   }
 
-  /** Iterations of a reduced axis whose elements lie side by side, while lanes are far apart: rows that are transposed; else 1. */
-  rowOf(a: Access, r: Region, lane: number, lanes: number): number {
-    if (r.kind !== "reduce" || r.accesses.length > 1 || lane < 0 || this.isSplit(storedAs(a.dtype, this.caps), lanes)) {
-      return 1;
-    }
-    const axis = r.own.includes(lane) ? -1 : this.acrossAxis(a, lane), size = this.sizes[axis];
-    if (axis < 0 || !r.own.includes(axis) || this.axes[axis].size === 0) return 1;
-    let row = rowLength(lanes, lanes);
+  /**
+   * The reduced axis along which the one operand of a region lies side by side, while its lanes are far apart, and how many
+   * iterations are rows that are read whole and transposed; undefined where there are none.
+   */
+  rowsOf(r: Region, lane: number, lanes: number): { readonly axis: number; readonly copies: number } | undefined {
+    const [a] = r.accesses;
+    if (r.kind !== "reduce" || r.accesses.length !== 1 || lane < 0 || r.own.includes(lane)) return undefined;
+    if (this.isSplit(storedAs(a.dtype, this.caps), lanes)) return undefined;
+    const axis = this.acrossAxis(a, lane), size = this.sizes[axis];
+    if (axis < 0 || !r.own.includes(axis) || this.axes[axis].size === 0) return undefined;
+    let copies = rowLength(lanes, lanes);
     // what is left of the axis is done an element at a time
-    while (row > 1 && size % row !== 0 && size < LEAST_ROWS * row) row = rowLength(row / 2, lanes);
-    return row;
+    while (copies > 1 && size % copies !== 0 && size < LEAST_ROWS * copies) copies = rowLength(copies / 2, lanes);
+    return copies > 1 ? { axis, copies } : undefined;
   }
 
   /** Instructions to read a vector of elements side by side: one that two lines have is read twice. */
@@ -420,11 +431,9 @@ export class CostModel {
       return {
         depends: a.depends,
         cost: isFolded ? Math.min(cost, FOLDED_COST * lanes) : cost,
-        row: isFolded ? 1 : this.rowOf(a, r, lane, lanes),
+        row: isFolded ? 1 : this.rowsOf(r, lane, lanes)?.copies ?? 1,
         gate: isFolded ? 0 : this.gateCost(a, here ? lane : -1) / gateShare,
-        gated: a.gated,
         gates: a.gated.reduce((n, isGated) => isGated ? n + 1 : n, 0),
-        steps: here ? a.strides.map((s, i) => i === lane ? NaN : Math.abs(s)) : a.strides.map(Math.abs),
         across: here && !this.isSplit(storedAs(a.dtype, this.caps), lanes) ? this.acrossAxis(a, lane) : -1,
         fill: this.fillCost(a, lane, lanes),
         share,

@@ -403,9 +403,20 @@ export abstract class Optimizer {
   }
 }
 
-/** What is given, with the elements of lists in their place; holes are undefined. */
-export function listed<T>(given: readonly (T | readonly T[])[]): T[] {
-  return given.flatMap((x) => Array.isArray(x) ? Array.from(x as readonly T[]) : [x as T]);
+/** What a group is made of, `what` of a kind: what is given, lists by their elements. @throws {ArgumentError} for none, and for others */
+export function groupOf<T>(
+  action: string,
+  what: string,
+  kind: abstract new (...args: never[]) => T,
+  given: readonly (T | readonly T[])[],
+): T[] {
+  // holes are undefined
+  const all = given.flatMap((x) => Array.isArray(x) ? Array.from(x as readonly T[]) : [x as T]);
+  if (all.length === 0) throw new ArgumentError(action, { reason: `it takes ${what}, and got none` });
+  for (const x of all) {
+    if (!(x instanceof kind)) throw new ArgumentError(action, { reason: `it takes ${what}, not ${describe(x)}` });
+  }
+  return all;
 }
 
 /** Several optimizers stepped as one, each with its own parameters and learning rate. */
@@ -414,15 +425,7 @@ export class OptimizerGroup {
   readonly optimizers: readonly Optimizer[];
   /** Takes the optimizers to step together, or lists of them. @throws {ArgumentError} for what is none, and for none */
   constructor(...optimizers: readonly (Optimizer | readonly Optimizer[])[]) {
-    const all = listed(optimizers);
-    if (all.length === 0) {
-      throw new ArgumentError("make OptimizerGroup", { reason: "it takes optimizers, and got none" });
-    }
-    for (const o of all) {
-      if (o instanceof Optimizer) continue;
-      throw new ArgumentError("make OptimizerGroup", { reason: `it takes optimizers, not ${describe(o)}` });
-    }
-    this.optimizers = all;
+    this.optimizers = groupOf<Optimizer>("make OptimizerGroup", "optimizers", Optimizer, optimizers);
   }
   /** The tensors that are updated. */
   get params(): Tensor[] {

@@ -19,7 +19,7 @@ import {
 import { hasState } from "../../helpers/stateful.ts";
 import type { Tensor } from "../../tensor/tensor.ts";
 import { KeptNumbers } from "./kept.ts";
-import { checkOptimizer, checkRange, listed, type Optimizer, OptimizerGroup } from "./optimizer.ts";
+import { checkOptimizer, checkRange, groupOf, type Optimizer, OptimizerGroup } from "./optimizer.ts";
 
 /** What a schedule drives. */
 export type Scheduled = Optimizer | OptimizerGroup;
@@ -513,15 +513,7 @@ export class LRSchedulerGroup {
   readonly schedulers: readonly StepSchedule[];
   /** Takes the schedules to step together, or lists of them. @throws {ArgumentError} for what is none, and for none */
   constructor(...schedulers: readonly (StepSchedule | readonly StepSchedule[])[]) {
-    const all = listed(schedulers);
-    if (all.length === 0) {
-      throw new ArgumentError("make LRSchedulerGroup", { reason: "it takes schedulers, and got none" });
-    }
-    for (const s of all) {
-      if (s instanceof StepSchedule) continue;
-      throw new ArgumentError("make LRSchedulerGroup", { reason: `it takes schedulers, not ${describe(s)}` });
-    }
-    this.schedulers = all;
+    this.schedulers = groupOf<StepSchedule>("make LRSchedulerGroup", "schedulers", StepSchedule, schedulers);
   }
   /** Steps all. */
   step(): void {

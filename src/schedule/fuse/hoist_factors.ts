@@ -205,10 +205,10 @@ export function reduceOnce(u: UOp): UOp | undefined {
   const [x] = u.src, { axes } = reduceOf(u), shape = shapeOf(u);
   if (!mayHave(x, Ops.EXPAND) || numelOf(x) < LEAST_REPEATED || extentsOf(u) !== null) return undefined;
   const same = shape.flatMap((n, i) => n > 1 && !axes.includes(i) && constantAlong(x, [i], MAX_DEPTH) ? [i] : []);
-  if (same.reduce((n, i) => n * shape[i], 1) < LEAST_REPEATS) return undefined;
+  const repeats = same.reduce((n, i) => n * shape[i], 1);
+  if (repeats < LEAST_REPEATS) return undefined;
   const once = constantAlong(x, same, MAX_DEPTH);
   if (once === undefined) return undefined;
-  const repeats = same.reduce((n, i) => n * shape[i], 1);
   note("passed", u, `a reduction that is the same ${repeats} times is done once`, { repeats });
   return expand(uop(Ops.REDUCE, u.dtype, [once], u.arg), shape);
 }

@@ -96,13 +96,6 @@ function sumOfSums(carrier: CarrierArg, lift: UOp, ranges: readonly UOp[]): UOp 
   return reduce(carrier, [masked ? lift.src[0].where(body, lift.src[2]) : body], [...ranges, ...own]);
 }
 
-/** Whether what is collapsed is told: not where a kernel is only tried. */
-let isTold = true;
-
-function tell(u: UOp, text: string, numbers: Readonly<Record<string, number>>): void {
-  if (isTold) note("passed", u, text, numbers);
-}
-
 function collapseReduce(u: UOp): UOp | undefined {
   const carrier = carrierOf(u);
   if (carrier.key !== "ADD") return undefined;
@@ -111,7 +104,7 @@ function collapseReduce(u: UOp): UOp | undefined {
   if (unused.length > 0) {
     const rest = ranges.filter((r) => !unused.includes(r));
     const sum = rest.length === 0 ? lift : reduce(carrier, [lift], rest);
-    tell(u, "terms of a sum that are all the same are not added: one is multiplied by how many there are", {
+    note("passed", u, "terms of a sum that are all the same are not added: one is multiplied by how many there are", {
       loops: unused.length,
     });
     return unused.reduce(
@@ -121,7 +114,7 @@ function collapseReduce(u: UOp): UOp | undefined {
   }
   const sums = sumOfSums(carrier, lift, ranges);
   if (sums !== undefined) {
-    tell(u, "a sum of sums is one sum, in one kernel", { loops: sums.src.length - 1 });
+    note("passed", u, "a sum of sums is one sum, in one kernel", { loops: sums.src.length - 1 });
     return sums;
   }
   const c = conditional(lift);
@@ -132,8 +125,10 @@ function collapseReduce(u: UOp): UOp | undefined {
     if (s === undefined) continue;
     if (s.r.src[0].op === Ops.CONST) {
       const terms = sizeOf(s.r);
-      tell(u, `of a sum of ${terms} terms all but one are zero: that one is computed, without a loop`, { terms });
-    } else tell(u, "of a sum all terms but one are zero: that one is computed, without a loop", {});
+      note("passed", u, `of a sum of ${terms} terms all but one are zero: that one is computed, without a loop`, {
+        terms,
+      });
+    } else note("passed", u, "of a sum all terms but one are zero: that one is computed, without a loop", {});
     const n = s.r.src[0].cast(s.e.dtype);
     const zero = constant(0, s.e.dtype);
     let valid = s.e.lt(zero).ne(1).and(s.e.lt(n));
@@ -155,12 +150,7 @@ const collapsing: PatternMatcher = symbolic.concat(
   ]),
 ).settles();
 
-/** A kernel's STORE or SINK, simplified, without reduces that only select. @param tells whether notes say so */
-export function collapseReduces(root: UOp, tells: boolean = true): UOp {
-  isTold = tells;
-  try {
-    return graphRewrite(root, collapsing, { name: "collapse reduces" });
-  } finally {
-    isTold = true;
-  }
+/** A kernel's STORE or SINK, simplified, without reduces that only select. */
+export function collapseReduces(root: UOp): UOp {
+  return graphRewrite(root, collapsing, { name: "collapse reduces" });
 }

@@ -20,6 +20,7 @@ import { findChain } from "../../uop/algebra/product_chain.ts";
 import { simplifyKernel } from "../../uop/algebra/valid.ts";
 import { argOf, AxisKind, RangeArg, reduceOf } from "../../uop/core/args.ts";
 import { numelOf } from "../../uop/core/build_movement.ts";
+import { wantsNotes } from "../../uop/core/notes.ts";
 import { isAlu, isMovement, Ops } from "../../uop/core/ops.ts";
 import { sizeOf } from "../../uop/core/ranges.ts";
 import { constant, mayHave, sink, toposort, type UOp, uop } from "../../uop/core/uop.ts";
@@ -313,7 +314,7 @@ class Planner {
       if (c.joined.length > 0) continue;
       for (const u of [...c.inside, ...this.readers.get(c.outer) ?? []]) if (rowWeight(u) !== undefined) weights.add(u);
     }
-    for (const [why, list] of groupBy([...refused], ([, why]) => why)) {
+    for (const [why, list] of wantsNotes() ? groupBy([...refused], ([, why]) => why) : []) {
       const numbers = sum(list.map(([p]) => numelOf(p)));
       notes.push(["missed", list[0][0], `products are kept in memory: ${why}`, { products: list.length, numbers }]);
     }

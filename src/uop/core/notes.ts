@@ -36,6 +36,17 @@ export function wantsNotes(): boolean {
   return notes.listener !== undefined;
 }
 
+/** Calls `fn`, of which no note tells. */
+export function unnoted<T>(fn: () => T): T {
+  const { listener } = notes;
+  notes.listener = undefined;
+  try {
+    return fn();
+  } finally {
+    notes.listener = listener;
+  }
+}
+
 /** Has `listener` hear notes, beside who hears them already, until what it returns is called. */
 export function listenToNotes(listener: NoteListener): () => void {
   const outer = notes.listener;

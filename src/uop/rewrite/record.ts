@@ -7,7 +7,7 @@
 import { envNumber } from "../../helpers/env.ts";
 import { checkFunction } from "../../helpers/options.ts";
 import { listening, type Span, spans, tellSpan, timed } from "../../helpers/spans.ts";
-import { type NoteKind, notes, wantsNotes } from "../core/notes.ts";
+import { type NoteKind, notes, unnoted, wantsNotes } from "../core/notes.ts";
 import { type PassRecord, Recording, type Work } from "../core/recording.ts";
 import type { UOp } from "../core/uop.ts";
 
@@ -53,13 +53,12 @@ function recordingTo<T>(passes: PassRecord[] | undefined, fn: () => T): T {
 
 /** Calls `fn`, of which no record, listener or note tells: what the library asks of a device for itself is no part of a program. */
 export function unwatched<T>(fn: () => T): T {
-  const hears = spans.listener, notesHeard = notes.listener;
-  spans.listener = notes.listener = undefined;
+  const hears = spans.listener;
+  spans.listener = undefined;
   try {
-    return recordingTo(undefined, fn);
+    return unnoted(() => recordingTo(undefined, fn));
   } finally {
     spans.listener = hears;
-    notes.listener = notesHeard;
   }
 }
 
