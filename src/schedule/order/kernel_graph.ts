@@ -129,9 +129,12 @@ class MergeGraph {
   private readonly after: Set<number>[];
   private readonly index: ReadonlyMap<Node, number>;
   private readonly readers = new Map<VersionKey, Set<Node>>();
-  /** When a node was last visited by a search, by the number of the search. */
+  /** Whether each node stands behind what must run before it: none then waits for one that stands behind it. */
+  private readonly isInOrder: boolean;
+  /** What must run before something that one node waits for: which node, and when each was found, by the number of the search. */
   private readonly seen: Uint32Array;
   private search = 0;
+  private searched = -1;
 
   constructor(nodes: readonly Node[]) {
     this.index = new Map(nodes.map((n, i) => [n, i]));
@@ -140,6 +143,7 @@ class MergeGraph {
     this.before.forEach((b, i) => {
       for (const j of b) this.after[j].add(i);
     });
+    this.isInOrder = this.before.every((b, i) => [...b].every((j) => j < i));
     this.seen = new Uint32Array(nodes.length);
     for (const n of nodes) this.addReads(n, n.reads);
   }
@@ -164,34 +168,35 @@ class MergeGraph {
     return list !== undefined && list.size > (list.has(a) ? 1 : 0) + (list.has(b) ? 1 : 0);
   }
 
-  /** True when some third node must run after one of `a`, `b` and before the other. */
+  /** True when some third node must run after `a` and before `b`, which stands behind it, or the other way round. */
   separated(a: Node, b: Node): boolean {
     const i = this.at(a), j = this.at(b);
-    return this.reaches(i, j) || this.reaches(j, i);
+    return this.isBetween(i, j) || (!this.isInOrder && this.isBetween(j, i));
   }
 
   /** Whether `to` must run before `from` because of a node between them. */
-  private reaches(from: number, to: number): boolean {
-    const { before, seen } = this, search = ++this.search;
-    const stack: number[] = [],
-      visit = (i: number): void => {
-        if (seen[i] === search) return;
-        seen[i] = search;
-        stack.push(i);
-      };
-    seen[from] = search; // a node that each of two needs may yet be merged with both
-    before[from].forEach((i) => i !== to && visit(i));
-    while (stack.length > 0) {
-      const i = stack.pop()!;
-      if (before[i].has(to)) return true;
-      before[i].forEach(visit);
+  private isBetween(to: number, from: number): boolean {
+    const { before, seen, isInOrder } = this;
+    if (this.searched !== from || !isInOrder) { // once for all that `from` may be merged with
+      const search = ++this.search, stack = [...before[from]].filter((i) => isInOrder || i !== to);
+      this.searched = from;
+      seen[from] = search;
+      // what it waits for itself may yet be merged with it
+      for (let i = stack.pop(); i !== undefined; i = stack.pop()) {
+        for (const j of before[i]) {
+          if (seen[j] === search) continue;
+          seen[j] = search;
+          if (isInOrder || j !== to) stack.push(j);
+        }
+      }
     }
-    return false;
+    return seen[to] === this.search;
   }
 
   /** `g`, whose reads are by now those of both, takes the place of `n`. */
   merged(g: Node, n: Node): void {
     const { before, after } = this, i = this.at(g), j = this.at(n);
+    this.searched = -1;
     for (const k of before[j]) {
       after[k].delete(j);
       if (k === i) continue;
