@@ -1,6 +1,6 @@
-/** Notes of why: matrix units that are not used, kernels that are joined by their rows, what BEAM found by measuring. */
+/** Notes of why: what folds, products and units, kernels that are joined by their rows, what BEAM found by measuring. */
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { context, Device, type DTypeName, Tensor } from "../../mod.ts";
+import { context, Device, type DTypeName, state, Tensor } from "../../mod.ts";
 import { explain } from "../../src/story/story.ts";
 import { listenToNotes, type Note } from "../../src/uop/core/notes.ts";
 import { openObserving } from "../support/snapshot_writers.ts";
@@ -122,19 +122,26 @@ Deno.test("notes: the plans beside the chosen one are told, with what the model 
   }
 });
 
-/** What is noted, once each, of tensors without values. */
-function saidOf(make: (empty: (shape: number[], dtype?: DTypeName) => Tensor) => Tensor, on: string = "JS"): string[] {
+type Make = (empty: (shape: number[], dtype?: DTypeName) => Tensor) => Tensor | Tensor[];
+
+/** What is noted of tensors without values. */
+function heardOf(make: Make, on: string = "JS"): Note[] {
   const device = on === "JS" ? "JS" : openObserving(on).name, heard: Note[] = [];
   const empty = (shape: number[], dtype: DTypeName = "float32"): Tensor =>
     Tensor.empty(shape, { device, dtype }).realize();
   const stop = listenToNotes((n) => heard.push(n));
   try {
-    context({ NOOPT: 0, SCACHE: 0 }, () => make(empty).realize());
+    context({ NOOPT: 0, SCACHE: 0 }, () => Tensor.realize([make(empty)].flat()));
   } finally {
     stop();
   }
   assert(heard.every((n) => n.of !== undefined && Object.values(n.numbers).every(Number.isFinite)));
-  return [...new Set(heard.map((n) => `${n.kind}: ${n.text}`))];
+  return heard;
+}
+
+/** The same, once each, as text. */
+function saidOf(make: Make, on?: string): string[] {
+  return [...new Set(heardOf(make, on).map((n) => `${n.kind}: ${n.text}`))];
 }
 
 const CHAIN = "products are computed where they are read, as a chain on matrix units: they are in no memory";
@@ -181,7 +188,7 @@ for (
       [/^missed: a kernel would read \d+ buffers and take \d+ at most: it is cut here$/],
       "WEBGPU",
     ],
-  ] as readonly (readonly [string, Parameters<typeof saidOf>[0], readonly (string | RegExp)[], string?])[]
+  ] as readonly (readonly [string, Make, readonly (string | RegExp)[], string?])[]
 ) {
   Deno.test(`notes: ${name}`, () => {
     const said = saidOf(make, on);
@@ -191,6 +198,158 @@ for (
     }
   });
 }
+
+const H = "float16";
+
+/** Few queries of many keys, or as many as given: products of them, in 32 bits. */
+function scores(empty: Parameters<Make>[0], queries: number, keys: number): Tensor {
+  return empty([queries, 16], H).dot(empty([16, keys], H), { dtype: "float32" });
+}
+/** A chain of products. */
+function chained(empty: Parameters<Make>[0], weights: Tensor): Tensor {
+  return weights.cast(H).dot(empty([weights.shape[1], 16], H), { dtype: "float32" });
+}
+
+/** One number, on the device of what it is used with. */
+function all(number: number): Tensor {
+  return Tensor.full([4, 6], number);
+}
+
+/** By text: what is told, of what, with which numbers; and of what nothing is. */
+const TOLD: readonly {
+  readonly text: string;
+  readonly kind?: Note["kind"];
+  readonly of: Make;
+  readonly numbers?: Record<string, number>;
+  readonly not: readonly Make[];
+  readonly on?: string;
+}[] = [
+  {
+    text: "terms of a sum that are all the same are not added: one is multiplied by how many there are",
+    of: (empty) => empty([5, 1]).expand([5, 7]).mul(empty([5, 1])).sum(1),
+    numbers: { loops: 1 },
+    not: [(empty) => empty([5, 7]).mul(empty([5, 1])).sum(1), (empty) => empty([5, 1]).expand([5, 7]).sum(0)],
+  },
+  {
+    text: "a reduction that is the same 1024 times is done once",
+    of: (empty) => empty([64, 1, 2048]).expand([64, 1024, 2048]).exp().sum(2),
+    numbers: { repeats: 1024 },
+    // too few times, and too few terms
+    not: [4, 32].map((n) => (empty) => empty([64, 1, 2048]).expand([64, n, 2048]).exp().sum(2)),
+  },
+  {
+    text: "products are kept in memory: 2 kernels read them, and what they are made of is in fewer than 16 of them",
+    kind: "missed",
+    on: "CUDA",
+    of: (empty) => {
+      const p = scores(empty, 8, 512);
+      return [chained(empty, p.sigmoid()), chained(empty, p.tanh())];
+    },
+    numbers: { products: 1, numbers: 8 * 512 },
+    not: [(empty) => chained(empty, scores(empty, 8, 512).sigmoid()), (empty) => {
+      const p = scores(empty, 16, 512);
+      return [chained(empty, p.sigmoid()), chained(empty, p.tanh())];
+    }],
+  },
+  {
+    text: "products are kept in memory: a kernel that reads them is no chain of products on matrix units",
+    kind: "missed",
+    on: "CUDA",
+    of: (empty) => chained(empty, scores(empty, 4, 32).sigmoid()),
+    numbers: { products: 1, numbers: 4 * 32 },
+    not: [(empty) => chained(empty, scores(empty, 8, 512).sigmoid())],
+  },
+  {
+    text: "terms of a sum are all one number, which is known: nothing is reduced",
+    of: (empty) => empty([4, 6]).add(all(2.5).sum()),
+    numbers: { terms: 24, number: 2.5 },
+    not: [(empty) => empty([4, 6]).sum(), (empty) => empty([4, 6]).expand([2, 4, 6]).sum(0)],
+  },
+  {
+    text: "of a sum each term is there 7 times: one is multiplied by 7",
+    of: (empty) => empty([5, 1]).exp().expand([5, 7]).sum(),
+    numbers: { repeats: 7 },
+    not: [(empty) => empty([5, 7]).exp().sum(), (empty) => empty([5, 1]).expand([5, 7]).sum(0)],
+  },
+  {
+    text: "of a maximum each term is there 7 times: one of them is the result",
+    of: (empty) => empty([5, 1]).exp().expand([5, 7]).max(1),
+    numbers: { repeats: 7 },
+    not: [(empty) => empty([5, 7]).exp().max(1)],
+  },
+  {
+    text: "a sum of sums is one sum, over the axes of both",
+    of: (empty) => empty([4, 6]).sum(1, { keepdim: true }).sum(0),
+    numbers: { axes: 2 },
+    not: [(empty) => empty([4, 6]).sum(), (empty) => empty([4, 6]).max(1, { keepdim: true }).sum(0)],
+  },
+  {
+    text: "a condition is true everywhere: the other side is not computed",
+    of: (empty) => all(1).gt(0).where(empty([4, 6]).exp(), empty([4, 6]).sin()),
+    numbers: { elements: 24 },
+    not: [
+      (empty) => empty([4, 6]).gt(0).where(empty([4, 6]).exp(), empty([4, 6]).sin()),
+      (empty) => all(1).gt(0).where(empty([4, 6]).exp(), 2), // there is no other work
+    ],
+  },
+  {
+    text: "a condition is true nowhere: that side is not computed",
+    of: (empty) => all(1).lt(0).where(empty([4, 6]).exp(), 1),
+    numbers: { elements: 24 },
+    not: [(empty) => all(1).gt(0).where(empty([4, 6]).exp(), 1)],
+  },
+  {
+    text: "both sides of a condition are the same: it is not computed",
+    of: (empty) => {
+      const x = empty([4, 6]);
+      return empty([4, 6]).exp().gt(1).where(x, x);
+    },
+    numbers: { elements: 24 },
+    not: [(empty) => empty([4, 6]).exp().gt(1).where(empty([4, 6]), empty([4, 6]).neg())],
+  },
+  {
+    text: "integers times 0 are 0: they are not computed",
+    of: (empty) => empty([4, 6], "int32").add(3).mul(0),
+    numbers: { elements: 24 },
+    // 0 times infinity is NaN; numbers that are drawn are of the library's own integers
+    not: [(empty) => empty([4, 6]).add(3).mul(0), () => Tensor.rand([4, 6], { device: "JS" })],
+  },
+  {
+    text: "is contiguous already: contiguous() copies nothing",
+    of: (empty) => empty([4, 6]).reshape([24]).contiguous().add(1),
+    numbers: {},
+    not: [(empty) => empty([4, 6]).T.contiguous().add(1), (empty) => empty([4, 6]).exp().contiguous().add(1)],
+  },
+];
+
+for (const { text, kind = "passed", of, numbers, not, on } of TOLD) {
+  Deno.test(`notes: ${text}`, () => {
+    const heard = heardOf(of, on), own = heard.filter((n) => n.text === text);
+    assert(own.length > 0, heard.map((n) => n.text).join("\n"));
+    for (const n of own) assertEquals([n.kind, n.numbers], [kind, numbers]);
+    const begins = text.split(/\d/)[0];
+    for (const make of not) {
+      assertEquals(heardOf(make, on).filter((n) => n.text.startsWith(begins) && n.text.endsWith(text.slice(-12))), []);
+    }
+  });
+}
+
+Deno.test("notes: of a file the part that is used is read", () =>
+  inFolder(async (folder) => {
+    await state.safeSave({ x: Tensor.arange(1000, { dtype: "float32", device: "JS" }) }, `${folder}/x.safetensors`);
+    const { x } = await state.safeLoad(`${folder}/x.safetensors`), heard: Note[] = [];
+    const stop = listenToNotes((n) => heard.push(n));
+    try {
+      assertEquals(await x.at([10, 13]).add(1).tolist(), [11, 12, 13]);
+      assertEquals(await x.add(1).at(999).item(), 1000);
+    } finally {
+      stop();
+    }
+    const own = heard.filter((n) => /of a file are read/.test(n.text));
+    assertEquals(own.map((n) => [n.kind, n.text, n.numbers]), [
+      ["passed", "12 bytes of a file are read, not all 4000", { nbytes: 12, whole: 4000 }],
+    ]);
+  }));
 
 Deno.test("notes: explain tells what BEAM measured", () =>
   inFolder((folder) => {

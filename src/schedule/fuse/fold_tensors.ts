@@ -8,16 +8,18 @@ import { FILES } from "../../device/files.ts";
 import { sameArray } from "../../helpers/math.ts";
 import { foldConst } from "../../uop/algebra/eval.ts";
 import { ReduceArg, reduceOf } from "../../uop/core/args.ts";
-import { broadcastTo, expand } from "../../uop/core/build_movement.ts";
+import { broadcastTo, expand, numelOf } from "../../uop/core/build_movement.ts";
 import { identityOf } from "../../uop/core/carrier.ts";
 import { isAlu, isMovement, opName, Ops } from "../../uop/core/ops.ts";
 import { deviceOf, shapeOf } from "../../uop/core/shape.ts";
+import { wantsNotes } from "../../uop/core/notes.ts";
 import { constant, mayHave, type UOp, uop } from "../../uop/core/uop.ts";
 import { extentsOf, withExtents } from "../../uop/graph/extent.ts";
 import { moveLike } from "../../uop/graph/resolve.ts";
 import { isInside, isRange, nodeView } from "../../uop/graph/view.ts";
 import { PatternMatcher, rule } from "../../uop/rewrite/matcher.ts";
 import { graphRewriteEach } from "../../uop/rewrite/rewrite.ts";
+import { note } from "../../uop/rewrite/record.ts";
 import { UPat } from "../../uop/rewrite/upat.ts";
 import { hoistFactors, reduceOnce } from "./hoist_factors.ts";
 
@@ -46,6 +48,11 @@ function times(x: UOp, n: number): UOp {
   return x.mul(n);
 }
 
+/** A reduction by `op`, as notes call it. */
+function reductionName(op: number): string {
+  return op === Ops.ADD ? "sum" : op === Ops.MAX ? "maximum" : op === Ops.MUL ? "product" : opName[op].toLowerCase();
+}
+
 function foldReduce(u: UOp): UOp | undefined {
   const { op, axes } = reduceOf(u);
   const x = u.src[0], from = shapeOf(x);
@@ -56,7 +63,13 @@ function foldReduce(u: UOp): UOp | undefined {
   const c = uniformOf(x);
   if (c !== undefined && (op === Ops.MAX || op === Ops.ADD)) {
     const value = op === Ops.MAX ? c : foldConst(Ops.MUL, c.dtype, [c, constant(n, c.dtype)]);
-    if (value !== undefined) return shaped(value, u);
+    if (value !== undefined) {
+      if (wantsNotes()) {
+        const text = `terms of a ${reductionName(op)} are all one number, which is known: nothing is reduced`;
+        note("passed", u, text, { terms: n, number: c.value });
+      }
+      return shaped(value, u);
+    }
   }
   if (x.op === Ops.EXPAND) { // sum of repeated values is a product
     const inner = shapeOf(x.src[0]);
@@ -66,12 +79,22 @@ function foldReduce(u: UOp): UOp | undefined {
       const rest = real.filter((a) => inner[a] !== 1);
       const keep = from.map((s, a) => repeated.includes(a) ? 1 : s);
       const part = expand(x.src[0], keep);
+      if (wantsNotes()) {
+        const once = op === Ops.ADD ? `one is multiplied by ${count}` : "one of them is the result";
+        note("passed", u, `of a ${reductionName(op)} each term is there ${count} times: ${once}`, { repeats: count });
+      }
       const reduced = rest.length === 0 ? part : uop(Ops.REDUCE, u.dtype, [part], new ReduceArg(op, rest));
       return op === Ops.ADD ? times(reduced, count) : reduced;
     }
   }
   if (x.op === Ops.REDUCE && reduceOf(x).op === op && op !== Ops.MUL) {
     const inner = reduceOf(x).axes;
+    if (wantsNotes()) {
+      const name = reductionName(op);
+      note("passed", u, `a ${name} of ${name}s is one ${name}, over the axes of both`, {
+        axes: inner.length + real.length,
+      });
+    }
     return uop(
       Ops.REDUCE,
       u.dtype,
@@ -100,21 +123,48 @@ function foldAlu(u: UOp): UOp | undefined {
     const shape = shapeOf(u);
     // scalars need no axes, as long as one source keeps the shape
     if (shape.length === 0 || src.some((s) => shapeOf(s).length === shape.length)) {
-      return uop(u.op, u.dtype, src, u.arg);
+      const made = uop(u.op, u.dtype, src, u.arg);
+      made.line ??= u.line;
+      return made;
     }
   }
   const [a, b] = u.src;
   if (u.op === Ops.CAST && a.dtype === u.dtype) return a;
   if (u.op === Ops.WHERE) {
     const c = uniformOf(a);
-    if (c !== undefined) return shaped(c.arg === 0 ? u.src[2] : b, u);
-    if (b === u.src[2]) return shaped(b, u);
+    if (c !== undefined) {
+      const isTrue = c.arg !== 0, [made, gone] = isTrue ? [b, u.src[2]] : [u.src[2], b];
+      tellGone(
+        gone,
+        u,
+        isTrue
+          ? "a condition is true everywhere: the other side is not computed"
+          : "a condition is true nowhere: that side is not computed",
+      );
+      return shaped(made, u);
+    }
+    if (b === u.src[2]) {
+      tellGone(a, u, "both sides of a condition are the same: it is not computed");
+      return shaped(b, u);
+    }
     return undefined;
   }
   if (u.src.length !== 2) return undefined;
   const right = neutral(u, b, a);
   if (right !== undefined) return right;
   return u.op === Ops.ADD || u.op === Ops.MUL || u.op === Ops.OR || u.op === Ops.XOR ? neutral(u, a, b) : undefined;
+}
+
+/** Tells why `gone`, of which `u` was made, is not computed for it, where that would read memory, and is no memory itself. */
+function tellGone(gone: UOp, u: UOp, why: string): void {
+  if (!wantsNotes() || !mayHave(gone, Ops.BUFFER) || baseOf(gone).op === Ops.BUFFER) return;
+  note("passed", u, why, { elements: numelOf(u) });
+}
+
+/** What `u` moves. */
+function baseOf(u: UOp): UOp {
+  while (isMovement(u.op)) u = u.src[0];
+  return u;
 }
 
 /** What `u` is, an operation of `x` and constant `c`, where that leaves `x` as it is or makes nothing of it. */
@@ -125,7 +175,10 @@ function neutral(u: UOp, c: UOp, x: UOp): UOp | undefined {
   }
   if (c.arg === 1 && (u.op === Ops.MUL || u.op === Ops.FDIV || u.op === Ops.FLOORDIV)) return shaped(x, u);
   if (c.arg === 1 && u.op === Ops.CDIV && !u.dtype.isFloat) return shaped(x, u);
-  if (c.arg === 0 && u.op === Ops.MUL && !u.dtype.isFloat) return shaped(c, u);
+  if (c.arg === 0 && u.op === Ops.MUL && !u.dtype.isFloat) {
+    tellGone(x, u, "integers times 0 are 0: they are not computed");
+    return shaped(c, u);
+  }
   return undefined;
 }
 
@@ -154,7 +207,9 @@ function dropContiguous(u: UOp): UOp | undefined {
   let base = u.src[0];
   while (base.op === Ops.RESHAPE) base = base.src[0];
   const isOwn = base.op === Ops.CONTIGUOUS || base.op === Ops.COPY || base.op === Ops.COLLECTIVE;
-  return isOwn || base.op === Ops.BUFFER ? u.src[0] : undefined;
+  if (!isOwn && base.op !== Ops.BUFFER) return undefined;
+  note("passed", u, "is contiguous already: contiguous() copies nothing");
+  return u.src[0];
 }
 
 /**
@@ -165,7 +220,12 @@ function shrinkCopy(u: UOp): UOp | undefined {
   const copy = u.src[0];
   if (copy.op !== Ops.COPY || deviceOf(copy.src[0]) !== FILES) return undefined;
   const part = moveLike(u, copy.src[0]), { view } = nodeView(part);
-  return view !== undefined && isRange(view) ? uop(Ops.COPY, u.dtype, [part], copy.arg) : undefined;
+  if (view === undefined || !isRange(view)) return undefined;
+  if (wantsNotes()) {
+    const [nbytes, whole] = [u, copy].map((x) => numelOf(x) * x.dtype.itemsize);
+    note("passed", u, `${nbytes} bytes of a file are read, not all ${whole}`, { nbytes, whole });
+  }
+  return uop(Ops.COPY, u.dtype, [part], copy.arg);
 }
 
 const x = UPat.var("x");

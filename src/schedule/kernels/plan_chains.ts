@@ -282,12 +282,12 @@ class Planner {
     }
     for (const [p, count] of once) {
       if (count > 1 && !this.isLarge(p, LEAST_SIDE)) {
-        refused.set(p, `${count} kernels read them, and they are not ${LEAST_SIDE} times what they are made of`);
+        refused.set(p, `${count} kernels read them, and what they are made of is in fewer than ${LEAST_SIDE} of them`);
       }
     }
     const refuse = (u: UOp): void => {
       for (const x of toposort([u], (y) => this.computed.has(y))) {
-        if (x.op === Ops.REDUCE) refused.set(x, "what is kept in memory is computed from them, too");
+        if (x.op === Ops.REDUCE && !refused.has(x)) refused.set(x, "what is kept in memory is computed from them, too");
       }
     };
     for (const u of this.order) {

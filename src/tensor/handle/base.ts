@@ -23,7 +23,7 @@ import { constant, type UOp, uop } from "../../uop/core/uop.ts";
 import { bare, shapedLike } from "../../uop/graph/complex.ts";
 import { extentsOf, withExtents } from "../../uop/graph/extent.ts";
 import { isGone, isStale } from "../../uop/graph/lost.ts";
-import { unlabeled, unshaped, wholeOf } from "../../uop/graph/resolve.ts";
+import { setLine, unlabeled, unshaped, wholeOf } from "../../uop/graph/resolve.ts";
 import {
   folded,
   isAlias,
@@ -189,7 +189,9 @@ export abstract class TensorBase {
     this.grad = undefined;
     node.names++;
     if (node.extentMemo === undefined) extentsOf(node); // what has no extent is refused here
-    if (node.line === undefined && (node.op === Ops.BUFFER ? wantsMemoryLines() : wantsLines())) node.line = new Site();
+    if (node.line === undefined && (node.op === Ops.BUFFER ? wantsMemoryLines() : wantsLines())) {
+      setLine(node, new Site());
+    }
     if (meshes.count > 0 && findGroup(deviceOf(node) ?? "") !== undefined) checkShards(bare(node));
     if (pendingScopes.size > 0) noteHandle(placeOf(node));
   }

@@ -5,12 +5,21 @@
  * @module
  */
 import { SpecError } from "../../helpers/errors.ts";
+import type { Line } from "../../helpers/stack.ts";
 import { argOf, type Storage } from "../core/args.ts";
 import { expand, flip, pad, permute, reshape, shrink, skew, unskew } from "../core/build_movement.ts";
 import { isMovement, isView, opName, Ops } from "../core/ops.ts";
 import { bufferNode, renewed, type UOp, uop } from "../core/uop.ts";
 import { knownSources } from "../rewrite/walk.ts";
 import { isLabel, window } from "./extent.ts";
+
+/** `u` was made at `line`. Where an operation ends in views of what it computes, which nobody else names, so was that. */
+export function setLine(u: UOp, line: Line): void {
+  for (; u.line === undefined; u = u.src[0]) {
+    u.line = line;
+    if (!isMovement(u.op) || u.src[0].names > 0 || u.src[0].src.length === 0) return;
+  }
+}
 
 /** What a node is now: the end of its chain of `becomes`, which is shortened on the way. */
 export function latest(u: UOp): UOp {

@@ -293,6 +293,7 @@ class Rewriter<X> {
           continue;
         }
         if (now !== n) {
+          if (n.line !== undefined) now.line ??= n.line;
           const done = this.known(now);
           if (done !== undefined) {
             this.finish(done);
