@@ -353,7 +353,8 @@ const PASSES: readonly SchedulePass[] = [
   {
     name: "join collectives",
     when: (g) => g.items.filter((i) => i.kind === "collective").length > 1,
-    run: (g) => g.items = joinCollectives(g.items, g.entries.infos),
+    run: (g) =>
+      g.items = joinCollectives(g.items, g.entries.infos, ({ at }) => at === undefined ? undefined : g.order[at]),
   },
   { name: "share kernels", run: (g) => g.items = shareKernels(g.items) },
   { name: "plan memory", run: planBuffers },

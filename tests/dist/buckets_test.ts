@@ -12,6 +12,8 @@ import { versionKey } from "../../src/schedule/order/kernel_graph.ts";
 import { planMemory } from "../../src/schedule/order/memory_plan.ts";
 import type { EntryInfo, TemplateItem } from "../../src/schedule/order/template.ts";
 import { Ops } from "../../src/uop/core/ops.ts";
+import { listenToNotes, type Note } from "../../src/uop/core/notes.ts";
+import { constant } from "../../src/uop/core/uop.ts";
 import { CollectiveArg, MeshShape } from "../../src/uop/core/sharding.ts";
 
 Device.default = "JS";
@@ -173,6 +175,63 @@ Deno.test("buckets: they end at their size, the first one early", () => {
     8,
     10,
   ]]);
+});
+
+/** What is noted where collectives are joined. */
+async function notesOf(fn: () => unknown): Promise<[kind: string, text: string, numbers: Record<string, number>][]> {
+  const heard: Note[] = [], stop = listenToNotes((n) => heard.push(n));
+  try {
+    await fn();
+  } finally {
+    stop();
+  }
+  return heard.filter((n) => /collectives? go/.test(n.text)).map((n) => [n.kind, n.text, n.numbers]);
+}
+
+Deno.test("buckets: notes tell what goes as one, and why the rest does not", async () => {
+  const heard = await context({ SCACHE: 0 }, () => notesOf(() => train(false)));
+  const loss = ["missed", "a collective goes not with those before: the one before goes with no other"];
+  assert.deepEqual(heard.map(([kind, text]) => [kind, text]).slice(0, 2), [
+    ["passed", "6 collectives go as one, of 852 bytes"],
+    loss,
+  ]);
+  assert.deepEqual(heard[0][2], { collectives: 6, bytes: 852 });
+
+  // by pairs: a full bucket, other ranks, another dtype, a step between, and memory that both use
+  const all = infos(20, () => 300_000),
+    item = (entries: number[], axis = "data"): TemplateItem => ({
+      kind: "collective",
+      device: "JS",
+      entries,
+      ast: undefined,
+      vars: [],
+      at: 0,
+      collective: new CollectiveArg("allReduce", shape, [axis], Ops.ADD),
+    });
+  const kernel = { ...item([18]), kind: "kernel" } as TemplateItem,
+    gather = (entries: number[]): TemplateItem => ({
+      ...item(entries),
+      collective: new CollectiveArg("allGather", shape, ["data"], undefined as never),
+    });
+  all[3] = { ...all[3], dtype: dtypes.float16 };
+  all[6] = { ...all[6], kept: true };
+  for (
+    const [items, want] of [
+      [[item([0, 1]), item([6, 7])], "its memory is the program's"],
+      [[item([0, 1]), item([4, 5])], "those before have as many bytes as go at once"],
+      [[item([0, 1]), item([4, 5], "model")], "the one before is among other ranks"],
+      [[item([2, 3]), item([4, 5])], "the one before is of float16"],
+      [[item([0, 1]), kernel, item([4, 5])], "a step between them waits for the one before, or is waited for"],
+      [[item([0, 1]), item([4, 0])], "they use the same memory"],
+      [[item([0, 1]), gather([4, 5])], "allGather has its parts apart"],
+      [[gather([0, 1]), item([4, 5])], "the one before goes with no other"],
+    ] as const
+  ) {
+    const texts = await notesOf(() => joinCollectives(items, all, () => constant(1, dtypes.int32)));
+    const { collectives, bytes } = { collectives: 1, bytes: 1_200_000 };
+    assert.deepEqual(texts, [["missed", `a collective goes not with those before: ${want}`, { collectives, bytes }]]);
+  }
+  assert.deepEqual(await notesOf(() => joinCollectives([item([0, 1])], all, () => constant(1, dtypes.int32))), []);
 });
 
 Deno.test("memory plan: neighbors lie one after the other, in their order, while any is in use", () => {

@@ -6,8 +6,12 @@
  *
  * @module
  */
-import { sum } from "../../helpers/math.ts";
+import { byteText } from "../../helpers/errors.ts";
+import { groupBy, sum } from "../../helpers/math.ts";
+import { type NoteKind, wantsNotes } from "../../uop/core/notes.ts";
 import type { CollectiveArg } from "../../uop/core/sharding.ts";
+import type { UOp } from "../../uop/core/uop.ts";
+import { note } from "../../uop/rewrite/record.ts";
 import { type Node, predecessors } from "./kernel_graph.ts";
 import type { EntryInfo, TemplateItem } from "./template.ts";
 import { lastBeside, waitsOf } from "./under_way.ts";
@@ -166,14 +170,36 @@ function firstReaders(
   return out;
 }
 
-/** The steps with collectives that follow each other and can go together as one: entries are what they write, then what they read. */
-export function joinCollectives(items: readonly TemplateItem[], infos: Infos): readonly TemplateItem[] {
-  const out: TemplateItem[] = [];
+/**
+ * The steps with collectives that follow each other and can go together as one: entries are what they write, then what they
+ * read. `nodeOf` gives the node that a step is, for notes of what goes together, and why the rest does not.
+ */
+export function joinCollectives(
+  items: readonly TemplateItem[],
+  infos: Infos,
+  nodeOf?: (item: TemplateItem) => UOp | undefined,
+): readonly TemplateItem[] {
+  const out: TemplateItem[] = [], tells = nodeOf !== undefined && wantsNotes();
+  const groups: Group[] = [];
   let key: string | undefined, nbytes = 0, count = 0;
   for (const item of items) {
     const own = bucketKey(item, infos), last = out.at(-1);
     const isTaken = last?.kind === "collective" && item.entries.some((e) => last.entries.includes(e));
     if (own === undefined || own !== key || isTaken || nbytes >= (count === 1 ? FIRST_BUCKET : BUCKET)) {
+      if (tells && item.kind === "collective") {
+        const [before] = groups.at(-1)?.members ?? [];
+        const same = last?.kind !== "collective"
+          ? "a step between them waits for the one before, or is waited for"
+          : isTaken
+          ? "they use the same memory"
+          : "those before have as many bytes as go at once";
+        const why = before === undefined
+          ? ""
+          : own === undefined
+          ? aloneText(item)
+          : otherText(item, before, infos) ?? same;
+        groups.push({ members: [item], why });
+      }
       out.push(item);
       if (own !== undefined) [nbytes, count] = [bytesOf(item, infos), key === own ? count + 1 : 1];
       key = own;
@@ -185,8 +211,52 @@ export function joinCollectives(items: readonly TemplateItem[], infos: Infos): r
       entries: [...last!.entries.slice(0, half), to, ...last!.entries.slice(half), from],
     };
     nbytes += bytesOf(item, infos);
+    if (tells) groups.at(-1)!.members.push(item);
   }
+  if (tells) tellGroups(groups, infos, nodeOf);
   return out;
+}
+
+/** Collectives that go as one, and why they are apart from those before; empty for the first ones. */
+interface Group {
+  readonly members: TemplateItem[];
+  readonly why: string;
+}
+
+/** Why a collective goes with no other. */
+function aloneText({ entries, collective }: TemplateItem): string {
+  const { kind } = collective!, isOfBuckets = kind === "reduceScatter" || liesTogether(kind);
+  return isOfBuckets && entries.length === 2 ? "its memory is the program's" : `${kind} has its parts apart`;
+}
+
+/** By what a collective differs from that before it, so that they cannot go together. */
+function otherText(item: TemplateItem, other: TemplateItem, infos: Infos): string | undefined {
+  const [a, b] = [item, other].map(({ collective, entries: [, from] }) => ({
+    what: `${collective!.kind} ${collective!.op}`,
+    dtype: infos[from].dtype,
+    ranks: `${collective!.axes} ${collective!.mesh} ${collective!.mesh.device}`,
+  }));
+  if (bucketKey(other, infos) === undefined) return "the one before goes with no other";
+  if (a.what !== b.what) return "the one before does something else";
+  if (a.dtype !== b.dtype) return `the one before is of ${b.dtype}`;
+  return a.ranks !== b.ranks ? "the one before is among other ranks" : undefined;
+}
+
+/** Tells of collectives that go as one, and, once for each reason, of those that could not go with those before. */
+function tellGroups(groups: readonly Group[], infos: Infos, nodeOf: (item: TemplateItem) => UOp | undefined): void {
+  const tell = (kind: NoteKind, of: readonly TemplateItem[], textOf: (what: string) => string): void => {
+    const nbytes = sum(of.map((item) => bytesOf(item, infos))), node = nodeOf(of[0]), { length: collectives } = of;
+    const what = collectives === 1 ? "a collective goes" : `${collectives} collectives go`;
+    if (node !== undefined) note(kind, node, textOf(what), { collectives, bytes: nbytes });
+  };
+  for (const { members } of groups) {
+    if (members.length > 1) {
+      tell("passed", members, (what) => `${what} as one, of ${byteText(sum(members.map((m) => bytesOf(m, infos))))}`);
+    }
+  }
+  for (const [why, list] of groupBy(groups.filter((g) => g.why !== ""), (g) => g.why)) {
+    tell("missed", list.map((g) => g.members[0]), (what) => `${what} not with those before: ${why}`);
+  }
 }
 
 /** The entries that one collective writes, and those that it reads, where it has several of each: they lie next to each other. */
