@@ -12,7 +12,7 @@ import type { DType } from "../dtype/dtype.ts";
 import { envNumber } from "../helpers/env.ts";
 import { byteText, SpecError } from "../helpers/errors.ts";
 import { sum } from "../helpers/math.ts";
-import { type LaunchedStep, listeners, type SpanListener, spans, tellSpan } from "../helpers/spans.ts";
+import { type LaunchedStep, Listeners, listeners, type SpanListener, spans, tellSpan } from "../helpers/spans.ts";
 import type { TemplateItem } from "../schedule/order/template.ts";
 import type { BoundSchedule } from "../schedule/schedule.ts";
 import { argOf, Int64 } from "../uop/core/args.ts";
@@ -143,7 +143,10 @@ export interface StepListener {
   after(item: ExecItem, timeMs: number): void;
 }
 /** What listens now: steps then run one by one, those of replays too. */
-export const stepLog: { listener: StepListener | undefined } = { listener: undefined };
+export const stepLog: Listeners<StepListener> = new Listeners((all) => ({
+  before: (item) => all.forEach((l) => l.before(item)),
+  after: (item, timeMs) => all.forEach((l) => l.after(item, timeMs)),
+}));
 
 /** Runs ExecItems in order. */
 export function runItems(items: readonly ExecItem[]): void {

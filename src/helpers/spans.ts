@@ -1,7 +1,7 @@
 /**
  * What takes time, told as it ends: schedules, passes, kernels that are lowered and compiled, launches, copies, reads and
  * replays. In: the places that do the work. Out: whoever listens (`record`, `profile`, VIZ, PROFILE); while nobody does,
- * no clock is read and nothing is allocated.
+ * no clock is read and nothing is allocated. And how several hear what is told to one.
  *
  * @module
  */
@@ -145,4 +145,34 @@ export function tellSpan(
   subject: unknown,
 ): void {
   listener({ kind, name, startMs, endMs, device, deviceMs: undefined, isQueued: undefined, later: undefined, subject });
+}
+
+/**
+ * Lets several hear what is told to `listener`, each until it ends, in whatever order they do; undefined while there is
+ * nobody, so that nothing is made for it.
+ */
+export class Listeners<L> {
+  /** Whom to tell, if anybody. */
+  listener: L | undefined = undefined;
+  private readonly all: L[] = [];
+
+  /** @param joined one that tells all of these, of which there are two or more */
+  constructor(private readonly joined: (all: readonly L[]) => L) {}
+
+  /** Lets `listener` hear all from now on, beside others, until what it returns is called. */
+  listen(listener: L): () => void {
+    this.all.push(listener);
+    this.update();
+    return () => {
+      const at = this.all.indexOf(listener);
+      if (at < 0) return;
+      this.all.splice(at, 1);
+      this.update();
+    };
+  }
+
+  private update(): void {
+    const { all } = this;
+    this.listener = all.length < 2 ? all[0] : this.joined([...all]);
+  }
 }

@@ -36,8 +36,8 @@ export interface Frame {
   readonly isLibrary: boolean;
 }
 
-/** While `wanted`, a Site that is read keeps all of its frames. */
-export const siteFrames: { wanted: boolean } = { wanted: false };
+/** While somebody wants them, a Site that is read keeps all of its frames: how many do. */
+export const siteFrames: { wanted: number } = { wanted: 0 };
 
 function kept(at: string): string {
   let line = known.get(at);
@@ -107,7 +107,7 @@ export class Site {
     if (this.error !== undefined) {
       const stack = this.error.stack ?? "";
       this.text += lineIn(stack, this.isOwn);
-      if (siteFrames.wanted) frames.set(this, framesIn(stack));
+      if (siteFrames.wanted > 0) frames.set(this, framesIn(stack));
       this.error = undefined;
     }
     return this.text;

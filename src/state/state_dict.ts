@@ -6,6 +6,7 @@
 import { ArgumentError, ShapeError } from "../helpers/errors.ts";
 import { prod, sameArray } from "../helpers/math.ts";
 import { checkOptions, describe } from "../helpers/options.ts";
+import { Listeners } from "../helpers/spans.ts";
 import { stateOf } from "../helpers/stateful.ts";
 import { Tensor } from "../tensor/tensor.ts";
 import { anewFromFile } from "./source.ts";
@@ -32,7 +33,9 @@ export interface LoadOptions {
 }
 
 /** Who hears what tensors of a model are called, when a program lists them: what explains it. */
-export const namesHeard: { listener: ((name: string, t: Tensor) => void) | undefined } = { listener: undefined };
+export const namesHeard: Listeners<(name: string, t: Tensor) => void> = new Listeners((all) => (name, t) =>
+  all.forEach((hear) => hear(name, t))
+);
 
 /** True for values that have no tensors inside. */
 function isOpaque(x: object): boolean {

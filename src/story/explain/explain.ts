@@ -14,7 +14,7 @@ import { listen } from "../../helpers/spans.ts";
 import { lineText, siteFrames } from "../../helpers/stack.ts";
 import { listenToNotes, type Note } from "../../uop/core/notes.ts";
 import type { PassRecord } from "../../uop/core/recording.ts";
-import { isRecording, recordAll } from "../../uop/rewrite/record.ts";
+import { recordAll } from "../../uop/rewrite/record.ts";
 import { getStateDict, namesHeard } from "../../state/state_dict.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import { realizedMemory } from "../../tensor/realize.ts";
@@ -321,28 +321,26 @@ export function explain(
   if (!(f instanceof Tensor) && typeof f !== "function") {
     throw new ArgumentError("explain", { reason: `it takes a tensor or a function, not ${describe(f)}` });
   }
-  const recorder = new TraceRecorder(limit), before = namedBuffers(options.names), outer = stepLog.listener;
-  const wanted = siteFrames.wanted, hears = namesHeard.listener, listed = new Map<Tensor, string>();
+  const recorder = new TraceRecorder(limit), before = namedBuffers(options.names);
+  const listed = new Map<Tensor, string>();
   const notes: Note[] = [], viz = new VizRecorder("explain"), passes: PassRecord[] = [], stops: (() => void)[] = [];
   const start = (): void => {
-    stepLog.listener = recorder;
-    siteFrames.wanted = true;
-    // a model is called as where the program lists its tensors; numbers alone are no names
-    namesHeard.listener = (name, t) => {
-      hears?.(name, t);
-      if (!listed.has(t) && /[A-Za-z]/.test(name)) listed.set(t, name);
-    };
-    if (options.passes === true && !isRecording()) {
-      recordAll(passes);
-      stops.push(() => recordAll(undefined));
-    }
-    stops.push(listenToNotes((n) => notes.push(n)), listenToNotes((n) => viz.note(n)), listen((s) => viz.hear(s)));
+    siteFrames.wanted++;
+    stops.push(
+      stepLog.listen(recorder),
+      // a model is called as where the program lists its tensors; numbers alone are no names
+      namesHeard.listen((name, t) => {
+        if (!listed.has(t) && /[A-Za-z]/.test(name)) listed.set(t, name);
+      }),
+      listenToNotes((n) => notes.push(n)),
+      listenToNotes((n) => viz.note(n)),
+      listen((s) => viz.hear(s)),
+    );
+    if (options.passes === true) stops.push(recordAll(passes));
   };
   const stop = (): void => {
-    for (const end of stops.reverse()) end();
-    stepLog.listener = outer;
-    siteFrames.wanted = wanted;
-    namesHeard.listener = hears;
+    for (const end of stops) end();
+    siteFrames.wanted--;
     viz.take(passes);
   };
   const realized = (result: unknown): { readonly result: unknown } => {

@@ -26,6 +26,8 @@ export interface Recorded {
   failed(error: unknown): void;
   /** Called between steps, where no pass goes on. */
   between: () => void;
+  /** Ends it. */
+  stop(): void;
 }
 
 /** Records what runs from now on; the function that is returned gives what there is so far. */
@@ -35,17 +37,23 @@ export function recordProgram(title: string): Recorded {
     recorder.take(records);
     records.length = 0; // no graph is kept that the program does not keep
   };
-  recordAll(records);
-  siteFrames.wanted = true; // the calls that led to a line
-  listen((span) => {
-    // of these it is certain that no pass goes on around them
-    if (span.kind === "schedule" || span.kind === "compile") take();
-    recorder.hear(span);
-    if (!isInPass()) recorded.between();
-  });
-  listenToNotes((n) => recorder.note(n));
+  siteFrames.wanted++; // the calls that led to a line
+  const stops = [
+    recordAll(records),
+    listenToNotes((n) => recorder.note(n)),
+    listen((span) => {
+      // of these it is certain that no pass goes on around them
+      if (span.kind === "schedule" || span.kind === "compile") take();
+      recorder.hear(span);
+      if (!isInPass()) recorded.between();
+    }),
+  ];
   const recorded: Recorded = {
     between: () => {},
+    stop(): void {
+      for (const end of stops.splice(0)) end();
+      siteFrames.wanted--;
+    },
     data(): VizData {
       take();
       return recorder.data();
@@ -89,7 +97,7 @@ export function watchViz(setting: string, runtime: Runtime): void {
     const first = port === 1 ? undefined : port;
     if (!runtime.mayListen(first ?? PORT)) {
       tell("VIZ=1 serves its page with --allow-net=127.0.0.1; VIZ=page.html writes a file instead");
-      recordAll(undefined);
+      recorded.stop();
       return;
     }
     const served = servePage(pageHtml(title), () => packedText(recorded.data()), first);
@@ -100,7 +108,7 @@ export function watchViz(setting: string, runtime: Runtime): void {
     }
   } catch (error) {
     tell((error as Error).message);
-    recordAll(undefined);
+    recorded.stop();
     return;
   }
   if (first(url, port)) tell(`VIZ: ${url}`);

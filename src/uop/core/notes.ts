@@ -5,6 +5,7 @@
  *
  * @module
  */
+import { Listeners } from "../../helpers/spans.ts";
 import type { Work } from "./recording.ts";
 import type { UOp } from "./uop.ts";
 
@@ -29,7 +30,7 @@ export interface Note {
 export type NoteListener = (note: Note) => void;
 
 /** Who listens now, if anybody does. */
-export const notes: { listener: NoteListener | undefined } = { listener: undefined };
+export const notes: Listeners<NoteListener> = new Listeners((all) => (note) => all.forEach((hear) => hear(note)));
 
 /** True where somebody listens: ask before a note is made that takes work. */
 export function wantsNotes(): boolean {
@@ -49,12 +50,5 @@ export function unnoted<T>(fn: () => T): T {
 
 /** Has `listener` hear notes, beside who hears them already, until what it returns is called. */
 export function listenToNotes(listener: NoteListener): () => void {
-  const outer = notes.listener;
-  notes.listener = outer === undefined ? listener : (note) => {
-    outer(note);
-    listener(note);
-  };
-  return () => {
-    notes.listener = outer;
-  };
+  return notes.listen(listener);
 }

@@ -11,8 +11,8 @@ import { type NoteKind, notes, unnoted, wantsNotes } from "../core/notes.ts";
 import { type PassRecord, Recording, type Work } from "../core/recording.ts";
 import type { UOp } from "../core/uop.ts";
 
-/** Where passes go; nobody else sets it. */
-export let recording: PassRecord[] | undefined;
+/** The lists that passes go to; nobody else sets it. */
+export let recording: PassRecord[][] | undefined;
 /** The pass that runs. */
 let running: PassRecord | undefined;
 let depth = 0;
@@ -33,19 +33,19 @@ export function record<T>(fn: () => T): Recording<T> {
   checkFunction("record passes", "fn", fn);
   const passes: PassRecord[] = [], events: Span[] = [];
   const hear = (span: Span): void => void events.push(span);
-  return new Recording(recordingTo(passes, () => listening(hear, fn)), passes, events);
+  return new Recording(recordingTo([passes], () => listening(hear, fn)), passes, events);
 }
 
-/** Calls `fn`; the passes that run in it go to `passes`, and to no other record. */
-function recordingTo<T>(passes: PassRecord[] | undefined, fn: () => T): T {
+/** Calls `fn`; the passes that run in it go to these lists, and to no other record. */
+function recordingTo<T>(lists: PassRecord[][] | undefined, fn: () => T): T {
   const outer = recording, outerDepth = depth, outerRunning = running;
-  recording = passes;
+  recording = lists;
   running = undefined;
   depth = 0;
   try {
     return fn();
   } finally {
-    recording = outer;
+    recording = outer?.length === 0 ? undefined : outer;
     running = outerRunning;
     depth = outerDepth;
   }
@@ -62,9 +62,17 @@ export function unwatched<T>(fn: () => T): T {
   }
 }
 
-/** From now on passes go to a list, but those inside of {@linkcode record}; undefined ends this. For who watches a whole program. */
-export function recordAll(passes: PassRecord[] | undefined): void {
-  recording = passes;
+/**
+ * From now on passes go to a list, too, but those inside of a {@linkcode record} that begins later, until what it returns is
+ * called. For who watches a whole program.
+ */
+export function recordAll(passes: PassRecord[]): () => void {
+  const lists = recording ??= [];
+  lists.push(passes);
+  return () => {
+    lists.splice(lists.indexOf(passes), 1);
+    if (lists.length === 0 && recording === lists) recording = undefined;
+  };
 }
 
 const counts = { schedule: 0, kernel: 0 };
@@ -142,7 +150,8 @@ export function note(kind: NoteKind, node: UOp, text: string, numbers: Readonly<
 export function recorded(name: string, before: UOp, fn: (r: PassRecord) => UOp): UOp {
   const startMs = performance.now(), outer = running;
   const r: PassRecord = { name, depth, of: work, startMs, before, after: before, timeMs: 0, changes: [] };
-  recording!.push(running = r);
+  for (const list of recording!) list.push(r);
+  running = r;
   depth++;
   try {
     return r.after = fn(r);
