@@ -35,7 +35,7 @@ export const RUNTIME_SYMBOLS = {
   dino_copy_out: { parameters: ["buffer", "u64", "u64"], result: "void" },
   dino_copy: { parameters: ["u64", "u64", "u64"], result: "void" },
   dino_run: { parameters: ["buffer", "i32", "buffer"], result: "void" },
-  dino_run_watched: { parameters: ["buffer", "i32", "buffer", "buffer", "i32"], result: "i32" },
+  dino_run_watched: { parameters: ["buffer", "i32", "buffer", "buffer", "i32", "i32", "f64"], result: "void" },
   dino_counters: { parameters: ["buffer", "i32"], result: "i32" },
 } as const;
 
@@ -110,19 +110,19 @@ static double now_ms(void) {
   return t.tv_sec * 1e3 + t.tv_nsec / 1e6;
 }
 
-/* What a thread did of a command: a row each, while somebody watches: which of both and on which core as one number (ROW),
-   when it began and ended, and where counters are read, of which the number is below 0 then, these; -1 where there are
-   none. Each thread has rows of its own, so that none waits for a line of memory that another one writes. */
+/* What a thread did of a command: a row each, while somebody watches: which command and on which core as one number (ROW),
+   when it began and ended, and where counters are read, these; -1 where there are none. Each thread has a part of the
+   memory for them, which begins with how many there are: none waits for a line that another one writes, and nobody looks
+   at what others wrote while commands run. */
 #define SOFT 3 /* counted by the system: page faults, turns that others took, milliseconds on a core */
 #define HARD 3 /* by the processor: cycles, instructions, cache misses */
 #define COUNTERS (SOFT + HARD)
-#define ROW(command, thread, core) (((double)(command) * 4096 + (thread)) * 4096 + (core) + 1)
+#define ROW(command, core) ((command) * 4096 + (core) + 1)
+#define ROWS_HEAD 8 /* numbers of a part before its rows */
 typedef struct { double id, begin, end, counts[]; } row_t;
 static double *rows; /* set by who runs commands, before it publishes any */
-static int row_words, rows_each, rows_count; /* numbers of a row, rows of a thread, whether counters are read */
-static struct { _Alignas(64) int rows; } written[MAX_THREADS];
-static double rows_start;
-static int row_command;
+static int row_words, rows_part, rows_threads, rows_count; /* numbers of a row and of a part, parts, whether counters are read */
+static double rows_start, row_command;
 
 #ifdef HAS_COUNTERS
 static const uint64_t counted[HARD] = {PERF_COUNT_HW_CPU_CYCLES, PERF_COUNT_HW_INSTRUCTIONS, PERF_COUNT_HW_CACHE_MISSES};
@@ -195,19 +195,18 @@ int dino_counters(char *error, int size) {
 
 /* Begins the row of a thread for the command that runs; NULL where there is no room. */
 static row_t *begin_row(unsigned thread, double now) {
-  int at = written[thread].rows, core = -1;
-  if (at >= rows_each) return NULL;
-  written[thread].rows = at + 1;
-  row_t *row = (row_t *)(rows + ((size_t)thread * rows_each + at) * row_words);
+  double *part = rows + (size_t)thread * rows_part;
+  if (thread >= (unsigned)rows_threads) return NULL;
+  int at = ROWS_HEAD + (int)part[0] * row_words, core = -1;
+  if (at + row_words > rows_part) return NULL;
+  part[0]++;
+  row_t *row = (row_t *)(part + at);
 #ifdef __linux__
   core = sched_getcpu();
 #endif
-  row->id = ROW(row_command, thread, core);
+  row->id = ROW(row_command, core);
   row->begin = now - rows_start;
-  if (rows_count) {
-    row->id = -1 - row->id;
-    read_counters(row->counts);
-  }
+  if (rows_count) read_counters(row->counts);
   return row;
 }
 /* Ends it for now: before the chunk is counted as done, since nobody waits for the thread itself. counts are those of before. */
@@ -284,8 +283,7 @@ static void run_all(void *commands, int n, double *ends) {
   command_t *c = commands;
   double start = ends ? now_ms() : 0, now = start;
   rows_start = start;
-  for (int k = 0; k < n; k++, c = (command_t *)((uint64_t *)c + c->words)) {
-    row_command = k;
+  for (int k = 0; k < n; k++, row_command++, c = (command_t *)((uint64_t *)c + c->words)) {
     if (c->chunks <= 1 || worker_count == 0) {
       double before[COUNTERS];
       row_t *row = rows ? begin_row(0, now) : NULL;
@@ -323,25 +321,19 @@ void dino_run(void *commands, int n, double *ends) {
   pthread_mutex_unlock(&running);
 }
 
-/* The same, and what each thread did of each command, in rows; limit is how many numbers there is room for, negative where
-   the counters are read too. Gives how many numbers the rows have. */
-int dino_run_watched(void *commands, int n, double *ends, double *into, int limit) {
+/* The same, and what each thread did of each command, in rows behind those that are there: into has parts of part numbers
+   for so many threads; part is negative where the counters are read too. The first command is number first in rows. */
+void dino_run_watched(void *commands, int n, double *ends, double *into, int part, int threads, double first) {
   pthread_mutex_lock(&running);
-  rows_count = limit < 0;
+  rows_count = part < 0;
   row_words = 3 + (rows_count ? COUNTERS : 0);
-  rows_each = (limit < 0 ? -limit : limit) / row_words / (worker_count + 1);
-  for (int t = 0; t <= worker_count; t++) written[t].rows = 0;
+  rows_part = part < 0 ? -part : part;
+  rows_threads = threads;
+  row_command = first;
   rows = into;
   run_all(commands, n, ends);
   rows = NULL;
-  size_t end = 0;
-  for (int t = 0; t <= worker_count; t++) {
-    size_t words = (size_t)written[t].rows * row_words;
-    memmove(into + end, into + (size_t)t * rows_each * row_words, words * sizeof *into);
-    end += words;
-  }
   pthread_mutex_unlock(&running);
-  return (int)end;
 }
 
 /* Keeps this library where it is: threads may still wait in it, and memory come back to it, when the last module that
@@ -430,7 +422,7 @@ static double last_cache(void) {
 }
 #endif
 
-/* 0 processors that this process may use, 1 bytes of first-level data cache, 2 of second level, 3 of memory, 4 of last level. */
+/* 0 processors that this process may use, 1 bytes of first-level data cache, 2 of second level, 3 of memory, 4 of last level; 5 threads. */
 double dino_number(int what) {
 #ifdef __linux__
   if (what == 0) {
@@ -444,6 +436,7 @@ double dino_number(int what) {
   if (what == 2) return (double)sysconf(_SC_LEVEL2_CACHE_SIZE);
 #endif
   if (what == 0) return (double)sysconf(_SC_NPROCESSORS_ONLN);
+  if (what == 5) return worker_count + 1;
   if (what == 3) return (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
   return 0;
 }

@@ -331,14 +331,15 @@ class Runner {
   readonly threadTimes: ThreadRows;
 
   constructor(private readonly runtime: Runtime) {
-    this.threadTimes = new ThreadRows(() => uncounted(runtime));
+    this.threadTimes = new ThreadRows(() => uncounted(runtime), () => runtime.dino_number(5));
   }
 
   run({ words }: Commands, count: number, ends: Float64Array<ArrayBuffer> | undefined): void {
     if (count === 0) return;
-    const { runtime, threadTimes: { rows } } = this;
-    if (rows === undefined || ends === undefined) runtime.dino_run(words, count, ends ?? null);
-    else this.threadTimes.note(runtime.dino_run_watched(words, count, ends, rows, this.threadTimes.limit));
+    const { runtime, threadTimes } = this, place = ends === undefined ? undefined : threadTimes.place(count);
+    if (place === undefined) return runtime.dino_run(words, count, ends ?? null);
+    const { rows, part, threads, isCounted } = place;
+    runtime.dino_run_watched(words, count, ends!, rows, isCounted ? -part : part, threads, threadTimes.firstOf(place));
   }
 }
 

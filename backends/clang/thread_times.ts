@@ -1,10 +1,10 @@
 /**
- * What each thread of the CLANG device did of each launch, while somebody watches: the rows of numbers that the runtime
- * writes, and records made of them.
+ * What each thread of the CLANG device did of each launch, while somebody watches: memory for the rows of numbers that the
+ * runtime writes, and records made of them.
  *
  * @module
  */
-import type { ThreadCounts, ThreadTime, ThreadTimes } from "../../src/device/program.ts";
+import type { ThreadCounts, ThreadTime, ThreadTimes, ThreadWatch } from "../../src/device/program.ts";
 
 /** What is counted, in the order of a row and of the runtime's bits, and what it is called. */
 const COUNTED: readonly (readonly [keyof ThreadCounts, string])[] = [
@@ -15,64 +15,140 @@ const COUNTED: readonly (readonly [keyof ThreadCounts, string])[] = [
   ["instructions", "instructions"],
   ["cacheMisses", "cache misses"],
 ];
-/** Numbers of a row: launch, thread and core in one, begin, end; and of one with what is counted, whose first is below 0. */
-const WORDS = 3, COUNTED_WORDS = WORDS + COUNTED.length;
-/** Threads, and cores, fewer than these: in the first number of a row launch, thread and core + 1 are digits. */
-const BASE = 4096;
-/** Numbers that are kept of one list of launches. */
+/** Numbers of a row: launch and core in one, begin, end; of one with what is counted; and of a part before its rows. */
+const WORDS = 3, COUNTED_WORDS = WORDS + COUNTED.length, HEAD = 8;
+/** Cores, and launches of a list, fewer than these: in the first number of a row list, launch and core + 1 are digits. */
+const CORES = 4096, LAUNCHES = 2 ** 20;
+/** Numbers of the memory that threads fill before the next one, at least. */
 const ROOM = 1 << 17;
 
-/** The rows. */
-export class ThreadRows implements ThreadTimes {
-  /** Where the runtime writes; undefined while nobody watches. */
-  rows: Float64Array<ArrayBuffer> | undefined;
-  private counts = false;
-  private written = 0;
-  private watchers = 0;
-  /** What was taken last: a step that runs again fills as many rows. */
-  private taken: Float64Array<ArrayBuffer> | undefined;
+/** Memory for rows, a part for each thread. */
+interface Memory {
+  readonly rows: Float64Array<ArrayBuffer>;
+  /** Numbers of a part, and of a row. */
+  readonly part: number;
+  readonly words: number;
+  /** Whether rows have what is counted. */
+  readonly isCounted: boolean;
+  readonly threads: number;
+  /** The list of launches that was first written to it. */
+  readonly first: number;
+}
 
-  /** @param uncounted what the system does not count */
-  constructor(readonly uncounted: () => string | undefined) {}
+/** Who watches: the memory that was filled meanwhile, and from which list of launches on. */
+class Watch implements ThreadWatch {
+  readonly filled: Memory[] = [];
+  private readonly first: number;
 
-  start(counts: boolean): void {
-    this.watchers++;
-    this.rows ??= new Float64Array(ROOM);
-    this.counts ||= counts;
+  constructor(private readonly owner: ThreadRows) {
+    this.first = owner.list + 1;
+  }
+  get list(): number {
+    return this.owner.list;
   }
   stop(): void {
-    if (--this.watchers > 0) return;
-    this.rows = this.taken = undefined;
-    this.counts = false;
-    this.written = 0;
+    this.owner.end(this);
   }
+  read(): Map<number, ThreadTime[]> {
+    this.owner.handOver();
+    const lists = new Map<number, ThreadTime[]>();
+    for (const memory of this.filled) {
+      for (const [list, time] of timesIn(memory)) {
+        if (list < this.first) continue;
+        const known = lists.get(list);
+        if (known === undefined) lists.set(list, [time]);
+        else known.push(time);
+      }
+    }
+    return lists;
+  }
+}
 
-  /** Numbers that there is room for, as the runtime takes it: negative where counters are read. */
-  get limit(): number {
-    return this.counts ? -ROOM : ROOM;
-  }
-  /** Notes that a list of launches has written so many numbers. */
-  note(length: number): void {
-    this.written = length;
-  }
-
-  take(): Float64Array<ArrayBuffer> | undefined {
-    const { written } = this; // of the list that ran last: each who watches takes it
-    if (written === 0) return undefined;
-    if (this.taken?.length !== written) this.taken = this.rows?.subarray(0, written);
-    return this.taken;
-  }
-  read(rows: Float64Array): ThreadTime[] {
-    const out: ThreadTime[] = [];
-    for (let at = 0, end = 0; at < rows.length; at = end) {
-      end = at + (rows[at] < 0 ? COUNTED_WORDS : WORDS);
-      const [first, beginMs, endMs, ...counts] = rows.subarray(at, end), id = first < 0 ? -1 - first : first;
-      const core = id % BASE - 1, thread = Math.floor(id / BASE) % BASE, launch = Math.floor(id / BASE ** 2);
+/** What threads wrote, thread by thread: each with the list of launches that it is of. */
+function* timesIn({ rows, part, words, threads, first }: Memory): Generator<[list: number, ThreadTime]> {
+  for (let thread = 0; thread < threads; thread++) {
+    const begin = thread * part + HEAD, end = begin + rows[thread * part] * words;
+    for (let at = begin; at < end; at += words) {
+      const [id, beginMs, endMs, ...counts] = rows.subarray(at, at + words), core = id % CORES - 1;
+      const command = Math.floor(id / CORES),
+        launch = command % LAUNCHES,
+        list = first + Math.floor(command / LAUNCHES);
       const known = COUNTED.map(([name], i) => [name, counts[i]] as const).filter(([, n]) => n >= 0);
       const isCounted = known.length > 0;
-      out.push({ launch, thread, core, beginMs, endMs, counts: isCounted ? Object.fromEntries(known) : undefined });
+      yield [list, {
+        launch,
+        thread,
+        core,
+        beginMs,
+        endMs,
+        counts: isCounted ? Object.fromEntries(known) : undefined,
+      }];
     }
-    return out;
+  }
+}
+
+/**
+ * The rows. Threads write them one behind the other, list of launches by list, each to a part of its own of one memory; when
+ * that may not take those of the next list, threads go on in another one. What other threads wrote so stays in their caches
+ * while the program runs, and nothing is copied: it is read when who watches asks.
+ */
+export class ThreadRows implements ThreadTimes {
+  /** Lists of launches so far, of those that were watched. */
+  list = 0;
+  private memory: Memory | undefined;
+  /** Launches since the memory is in use: no thread has more rows. */
+  private used = 0;
+  private counts = false;
+  private readonly watches = new Set<Watch>();
+
+  /**
+   * @param uncounted what the system does not count
+   * @param threads how many there are
+   */
+  constructor(readonly uncounted: () => string | undefined, private readonly threads: () => number) {}
+
+  start(counts: boolean): ThreadWatch {
+    if (counts && !this.counts) this.handOver(); // rows of one memory are alike
+    this.counts ||= counts;
+    const watch = new Watch(this);
+    this.watches.add(watch);
+    return watch;
+  }
+  /** Ends a watch, which has what was written until now. */
+  end(watch: Watch): void {
+    if (!this.watches.has(watch)) return;
+    this.handOver();
+    this.watches.delete(watch);
+    if (this.watches.size === 0) this.counts = false;
+  }
+
+  /** Gives who watches what was written; what follows is written elsewhere. */
+  handOver(): void {
+    const { memory, watches } = this;
+    if (memory !== undefined) { for (const watch of watches) watch.filled.push(memory); }
+    this.memory = undefined;
+    this.used = 0;
+  }
+
+  /** Where a list of so many launches is to be written; undefined while nobody watches, and for what is too long. */
+  place(count: number): Memory | undefined {
+    if (this.watches.size === 0) return undefined;
+    this.list++;
+    if (count >= LAUNCHES) return undefined;
+    const words = this.counts ? COUNTED_WORDS : WORDS;
+    let { memory } = this;
+    if (memory !== undefined && HEAD + (this.used + count) * words > memory.part) this.handOver();
+    if ((memory = this.memory) === undefined) {
+      const threads = this.threads(), part = Math.max(Math.floor(ROOM / threads), HEAD + count * words);
+      const rows = new Float64Array(threads * part);
+      memory = this.memory = { rows, part, words, isCounted: this.counts, threads, first: this.list };
+    }
+    this.used += count;
+    return memory;
+  }
+  /** The number of the first launch of the list that is placed, in rows of this memory. */
+  firstOf({ first }: Memory): number {
+    return (this.list - first) * LAUNCHES;
   }
 }
 

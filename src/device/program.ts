@@ -125,11 +125,15 @@ export interface ThreadTimes {
   /** What the system does not count, and why; undefined where it counts all. */
   uncounted(): string | undefined;
   /** Begins; with `counts` events are counted, too. */
-  start(counts: boolean): void;
-  /** Ends, when all who began have. */
+  start(counts: boolean): ThreadWatch;
+}
+
+/** One who watches threads. */
+export interface ThreadWatch {
+  /** The number of the list of launches that ran last. */
+  readonly list: number;
+  /** Ends it: what ran until now can still be read. */
   stop(): void;
-  /** What was written of the last list of launches: it lasts until the next list runs, and a copy is read later. */
-  take(): Float64Array<ArrayBuffer> | undefined;
-  /** What was taken, as records. */
-  read(rows: Float64Array): ThreadTime[];
+  /** What threads did of each list of launches since it began, by the number of the list. */
+  read(): Map<number, ThreadTime[]>;
 }

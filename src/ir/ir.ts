@@ -99,6 +99,7 @@ export {
   type ThreadCounts,
   type ThreadTime,
   type ThreadTimes,
+  type ThreadWatch,
 } from "../device/program.ts";
 export { arrayName } from "../dtype/dtype.ts";
 export { CompileError, DeviceError, type MemoryHolder, OutOfMemoryError, SpecError } from "../helpers/errors.ts";

@@ -6,7 +6,7 @@
  * @module
  */
 import { getDevice, openDevices } from "../device/device.ts";
-import type { ThreadCounts, ThreadTimes } from "../device/program.ts";
+import type { ThreadCounts, ThreadTime, ThreadWatch } from "../device/program.ts";
 import type { CompiledKernel, ExecItem } from "../engine/front/runners.ts";
 import { listen, type Span, type SpanKind, type SpanListener, spans, tellLines } from "../helpers/spans.ts";
 import { lineText } from "../helpers/stack.ts";
@@ -149,7 +149,7 @@ class Texts {
 /** Kernels that were launched together: their number among such, and the threads of their device, if it tells of them. */
 interface KernelList {
   readonly number: number;
-  readonly threads: ThreadTimes | undefined;
+  readonly threads: ThreadWatch | undefined;
 }
 
 /** Collects while it listens. */
@@ -184,7 +184,7 @@ export class Profiler {
   private flows = 0;
   /** What the device tells later of launches. */
   private readonly later: Promise<unknown>[] = [];
-  private readonly watched = new Map<string, ThreadTimes>();
+  private readonly watched = new Map<string, ThreadWatch>();
   private uncounted: string | undefined;
   private isStopped = false;
 
@@ -208,6 +208,9 @@ export class Profiler {
     if (this.isStopped) return;
     this.isStopped = true;
     this.stopListening();
+    this.stopThreads();
+  }
+  private stopThreads(): void {
     for (const threads of this.watched.values()) threads.stop();
   }
 
@@ -217,12 +220,12 @@ export class Profiler {
   }
 
   /** The threads of a device, watched from now on. */
-  private threadsOf(device: string): ThreadTimes | undefined {
+  private threadsOf(device: string): ThreadWatch | undefined {
     let threads = this.watched.get(device);
-    if (threads === undefined && (threads = getDevice(device).threadTimes) !== undefined) {
-      this.watched.set(device, threads);
-      threads.start(this.counts);
-      if (this.counts) this.uncounted = threads.uncounted();
+    const times = threads === undefined ? getDevice(device).threadTimes : undefined;
+    if (times !== undefined) {
+      this.watched.set(device, threads = times.start(this.counts));
+      if (this.counts) this.uncounted = times.uncounted();
     }
     return threads;
   }
@@ -237,23 +240,24 @@ export class Profiler {
     replay: number = -1,
   ): void {
     const n = items.length;
-    if (this.count + n > MAX_SPANS) return void (this.dropped += n);
+    if (this.count + n > MAX_SPANS) {
+      if (this.dropped === 0) this.stopThreads();
+      return void (this.dropped += n);
+    }
     this.count += n;
     const list = n === 1 ? this.alone(items[0]) : this.listOf.get(items) ?? this.list(items), { threads } = list;
-    const rows = threads?.take(), length = rows?.length ?? 0;
-    let at = this.log.reserve(LAUNCHES_HEAD + n + length);
+    let at = this.log.reserve(LAUNCHES_HEAD + n);
     const { piece } = this.log;
     piece[at++] = LAUNCHES;
     piece[at++] = list.number;
     piece[at++] = originMs;
     piece[at++] = n;
-    piece[at++] = length;
+    piece[at++] = threads === undefined ? 0 : threads.list;
     piece[at++] = replay;
     piece[at++] = startMs;
     piece[at++] = endMs;
     // by one call each: what runs so seldom is interpreted, and slow by numbers
     piece.set(ends.length === n ? ends : ends.subarray(0, n), at);
-    if (rows !== undefined) piece.set(rows, at + n);
   }
 
   /** What is kept of steps that run again and again. */
@@ -394,16 +398,18 @@ export class Profiler {
         isQueued: isQueued === 1,
       });
     };
+    const rows = new Map<string, Map<number, ThreadTime[]>>();
     const readLaunches = (r: Float64Array): void => {
-      const [, list, origin, n, , replay, startMs, endMs] = r,
+      const [, list, origin, , watched, replay, startMs, endMs] = r,
         own = lists[list].map((k) => kernels[k]),
         { device } = own[0];
       own.forEach((kernel, i) => {
         const startMs = origin + (i === 0 ? 0 : r[LAUNCHES_HEAD + i - 1]), endMs = origin + r[LAUNCHES_HEAD + i];
         spans.push({ kind: "launch", name: kernel.name, startMs, endMs, device, kernel, flows: [], isQueued: false });
       });
-      const rows = r.subarray(LAUNCHES_HEAD + n);
-      for (const t of rows.length === 0 ? [] : this.watched.get(device)!.read(rows)) {
+      const threads = watched === 0 ? undefined : this.watched.get(device);
+      if (threads !== undefined && !rows.has(device)) rows.set(device, threads.read());
+      for (const t of rows.get(device)?.get(watched) ?? []) {
         const { launch, thread, core, beginMs, endMs, counts } = t, kernel = own[launch];
         parts.push({ kernel, thread, core, startMs: origin + beginMs, endMs: origin + endMs, counts });
       }
@@ -420,7 +426,7 @@ export class Profiler {
       for (let at = 0, end = 0; at < piece.length; at = end) {
         const what = piece[at];
         end = at +
-          (what === SPAN ? SPAN_SIZE : what === MEMORY ? MEMORY_SIZE : LAUNCHES_HEAD + piece[at + 3] + piece[at + 4]);
+          (what === SPAN ? SPAN_SIZE : what === MEMORY ? MEMORY_SIZE : LAUNCHES_HEAD + piece[at + 3]);
         (what === SPAN ? readSpan : what === MEMORY ? readMemory : readLaunches)(piece.subarray(at, end));
       }
     }

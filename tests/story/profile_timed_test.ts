@@ -1,7 +1,9 @@
 /**
  * What profiling costs: steps as programs have them, with and without, in turns, so that both see the same machine. It is
  * measured as time that the main thread was on a core, where the system tells it: what other programs do adds to time
- * itself far more than profiling does.
+ * itself far more than profiling does. That leaves nothing out: the main thread runs its part of each kernel, and spins
+ * until the other threads have run theirs, so that what profiling adds to any of them makes this time longer, too, as it
+ * does a step.
  */
 import { assert } from "@std/assert";
 import { context, Device, jit, nn, state, Tensor } from "../../mod.ts";

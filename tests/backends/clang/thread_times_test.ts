@@ -1,15 +1,24 @@
 /** Rows of threads as records, and what is said of counters that a system does not give. */
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { ThreadRows, uncountedText } from "../../../backends/clang/thread_times.ts";
 
-Deno.test("thread rows: numbers become records, what is not counted is left out", () => {
-  const rows = new ThreadRows(() => undefined);
-  rows.start(true);
-  // launch, thread, core + 1 are digits to the base 4096; numbers below 0, less 1, are of rows with counters
-  rows.rows!.set([-1 - 4, 0.5, 1.5, 2, 1, 0.75, -1, -1, -1, (1 * 4096 + 4) * 4096, 2, 3]);
-  assertEquals([rows.limit < 0, rows.take()], [true, undefined]);
-  rows.note(12);
-  assertEquals(rows.read(rows.take()!), [
+/** Writes the row of a launch, as the runtime does: launch, counted from the first of the memory, and core + 1 are digits to the base 4096. */
+function write(at: NonNullable<ReturnType<ThreadRows["place"]>>, thread: number, launch: number, row: number[]): void {
+  const { rows, part, words } = at, [core, ...times] = row, begin = thread * part;
+  rows.set([launch * 4096 + core + 1, ...times], begin + 8 + words * rows[begin]++);
+}
+
+Deno.test("thread rows: numbers become records of their lists, what is not counted is left out", () => {
+  const rows = new ThreadRows(() => undefined, () => 5);
+  assertEquals([rows.place(1), rows.list], [undefined, 0], "nobody watches");
+  const counted = rows.start(true), one = rows.place(2)!;
+  assertEquals([one.isCounted, one.threads, rows.firstOf(one), counted.list], [true, 5, 0, 1]);
+  write(one, 0, 0, [3, 0.5, 1.5, 2, 1, 0.75, -1, -1, -1]);
+  write(one, 4, 1, [-1, 2, 3, -1, -1, -1, -1, -1, -1]);
+  const plain = rows.start(false), two = rows.place(1)!;
+  assertEquals([two === one, rows.firstOf(two), plain.list], [true, 2 ** 20, 2]);
+  write(two, 0, rows.firstOf(two), [1, 0, 1, 5, 0, 1, 7, 8, 9]);
+  const first = [
     {
       launch: 0,
       thread: 0,
@@ -19,13 +28,44 @@ Deno.test("thread rows: numbers become records, what is not counted is left out"
       counts: { pageFaults: 2, contextSwitches: 1, cpuMs: 0.75 },
     },
     { launch: 1, thread: 4, core: -1, beginMs: 2, endMs: 3, counts: undefined },
-  ]);
-  rows.start(false);
-  assertEquals(rows.take()!.length, 12, "each who watches takes it");
-  rows.stop();
-  rows.stop();
-  assertEquals(rows.take(), undefined);
-  assertEquals(rows.rows, undefined);
+  ];
+  const counts = { pageFaults: 5, contextSwitches: 0, cpuMs: 1, cycles: 7, instructions: 8, cacheMisses: 9 };
+  const second = [{ launch: 0, thread: 0, core: 1, beginMs: 0, endMs: 1, counts }];
+  assertEquals([...counted.read()], [[1, first], [2, second]]);
+  assertEquals([...plain.read()], [[2, second]], "each has what ran since it began");
+  counted.stop();
+  counted.stop();
+  const three = rows.place(1)!;
+  assert(three !== two, "what was read is written no more");
+  write(three, 1, rows.firstOf(three), [0, 0, 2, -1, -1, -1, -1, -1, -1]);
+  plain.stop();
+  assertEquals([rows.place(1), [...counted.read().keys()], [...plain.read().keys()]], [undefined, [1, 2], [2, 3]]);
+  assertEquals(rows.start(false) && rows.place(1)!.isCounted, false, "who counted has ended");
+});
+
+Deno.test("thread rows: threads go on in another memory where the next list may not fit, and in a larger one for a long list", () => {
+  const rows = new ThreadRows(() => undefined, () => 16), watch = rows.start(false), memories = new Set();
+  const each = Math.floor((2 ** 17 / 16 - 8) / 3), lists = 3 * Math.floor(each / 40);
+  for (let i = 0; i < lists; i++) {
+    const place = rows.place(40)!, first = rows.firstOf(place);
+    memories.add(place);
+    for (let k = 0; k < 40; k++) for (const t of [0, 15]) write(place, t, first + k, [t, k, k + 0.5]);
+    for (const t of [0, 15]) assert(8 + 3 * place.rows[t * place.part] <= place.part);
+  }
+  const long = rows.place(100_000)!;
+  memories.add(long);
+  assert(long.part >= 300_000);
+  write(long, 7, rows.firstOf(long) + 99_999, [2, 1, 2]);
+  assertEquals([memories.size, rows.place(2 ** 20)], [4, undefined]);
+  const read = watch.read();
+  assertEquals([read.size, [...read.keys()].slice(0, 3)], [lists + 1, [1, 2, 3]]);
+  for (let list = 1; list <= lists; list++) {
+    assertEquals(
+      read.get(list)!.map((t) => [t.launch, t.thread, t.core]),
+      [0, 15].flatMap((t) => Array.from({ length: 40 }, (_, k) => [k, t, t])),
+    );
+  }
+  assertEquals(read.get(lists + 1)!.map((t) => [t.launch, t.thread, t.core]), [[99_999, 7, 2]]);
 });
 
 const REFUSALS: readonly (readonly [found: number, why: string, said: string | undefined])[] = [
