@@ -68,7 +68,8 @@ function isThenable(x: unknown): x is PromiseLike<unknown> {
   return typeof x === "object" && x !== null && typeof (x as { then?: unknown }).then === "function";
 }
 
-function isGenerator(x: unknown): boolean {
+/** Whether something is what a generator function returns, whose body has not run. */
+export function isGenerator(x: unknown): boolean {
   if (typeof x !== "object" || x === null) return false;
   const tag = (x as { [Symbol.toStringTag]?: unknown })[Symbol.toStringTag];
   return tag === "Generator" || tag === "AsyncGenerator";

@@ -452,6 +452,26 @@ Deno.test("explain: as data, and as a page", async () => {
   assertEquals(isRecording(), false);
 });
 
+Deno.test("explain: nothing that is computed, an index that is no list, and a generator are told", () => {
+  const w = values(6).reshape([2, 3]).detach();
+  w.requiresGrad = true;
+  const none = explain(() => void w.square().sum().backward());
+  for (const text of [none.script, none.story]) assertStringIncludes(text, "Nothing was computed in it: what it makes");
+  const e = explain(() => w.square().sum(1));
+  assert(!e.story.includes("Nothing was computed"));
+  for (const index of [1, "1", undefined]) {
+    assertThrows(
+      () => e.at(index as never, 2 as never),
+      Error,
+      "its index must be a list, as [3, 1] or [] of one number",
+    );
+  }
+  for (const f of [function* () {}, async function* () {}]) {
+    assertThrows(() => explain(f), Error, "Cannot explain a generator: its body runs when it is asked for values");
+  }
+  assertEquals([wantsNotes(), stepLog.listener, siteFrames.wanted], [false, undefined, 0]);
+});
+
 Deno.test("explain: inside of what is explained, both tell of what ran in them", async () => {
   const names = (e: Explanation): number => e.trace.steps.filter((s) => s.kind === "kernel").length;
   let inner: Explanation | undefined;

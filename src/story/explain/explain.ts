@@ -6,6 +6,7 @@
 import { getDevice } from "../../device/device.ts";
 import { stepLog } from "../../engine/exec.ts";
 import { type Roofline, rooflineOf } from "../../engine/roofline.ts";
+import { isGenerator } from "../../helpers/async_local.ts";
 import { context } from "../../helpers/env.ts";
 import { ArgumentError, IndexError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
@@ -43,6 +44,7 @@ export interface ExplainOptions {
 
 const KNOWN = ["level", "names", "times", "limit", "dataFile", "passes"];
 const LIMIT = 2000;
+const GENERATOR = "its body runs when it is asked for values, after explain has ended; explain what asks for them";
 
 /** Lists the tensors in a value: itself, or what a tree of them has. */
 function tensorsIn(value: unknown): Tensor[] {
@@ -117,6 +119,9 @@ export class Explanation {
       }${level}` +
       `${devices.length > 0 ? `, recorded on ${devices.join(", ")}` : ""}.`,
     ];
+    if (steps.length === 0 && this.error === undefined) {
+      lines.push("Nothing was computed in it: what it makes is computed where it is returned, realized or read.");
+    }
     if (isCut) lines.push(`It went on after the ${steps.length} steps that are here.`);
     if (this.error !== undefined) lines.push(`It stopped here: ${String(this.error).split("\n")[0]}`);
     return lines;
@@ -187,8 +192,14 @@ export class Explanation {
    * script. The tree prints as lines.
    *
    * @throws {IndexError} for an element that is not there
+   * @throws {ArgumentError} for an index that is no list, and an array that the script does not have
    */
   at(index: readonly number[], options: { readonly of?: string; readonly limit?: number } = {}): ElementTree {
+    if (!Array.isArray(index)) {
+      throw new ArgumentError("explain an element", {
+        reason: `its index must be a list, as [3, 1] or [] of one number, not ${describe(index)}`,
+      });
+    }
     checkOptions("explain an element", options, ["of", "limit"]);
     const { trace } = this, { of, limit = TREE_LINES } = options;
     const [result] = [...this.results, ...trace.buffers.filter((b) => b.last !== undefined).reverse()];
@@ -299,7 +310,7 @@ function namesOfBuffers(named: Iterable<readonly [string, Tensor]>): Map<unknown
  * console.log(e.script.includes("Math.exp")); // true
  * ```
  *
- * @throws {ArgumentError} for a tensor that is realized already
+ * @throws {ArgumentError} for a tensor that is realized already, and a generator, whose body would run later
  */
 export function explain<T>(f: () => Promise<T>, options?: ExplainOptions): Promise<Explanation>;
 /** The same for what is not async. */
@@ -360,14 +371,19 @@ export function explain(
       [...listed].map(([t, name]) => [name, t]),
     );
   };
+  let refused: ArgumentError | undefined;
   start();
   try {
     return context({ TRACEMETA: 1, FUSE: level === "kernel" ? 1 : 0 }, () => {
       const result = f instanceof Tensor ? f.realize() : f();
+      if (isGenerator(result)) refused = new ArgumentError("explain a generator", { reason: GENERATOR });
+      if (refused !== undefined) throw refused;
       if (!(result instanceof Promise)) return explained(realized(result));
       return result.then((r) => explained(realized(r)), (error) => explained({ error }));
     });
   } catch (error) {
-    return explained({ error });
+    if (error !== refused) return explained({ error });
+    stop();
+    throw error;
   }
 }
