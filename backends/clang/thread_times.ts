@@ -49,23 +49,14 @@ class Watch implements ThreadWatch {
   stop(): void {
     this.owner.end(this);
   }
-  read(): Map<number, ThreadTime[]> {
+  *read(): Generator<readonly [list: number, time: ThreadTime]> {
     this.owner.handOver();
-    const lists = new Map<number, ThreadTime[]>();
-    for (const memory of this.filled) {
-      for (const [list, time] of timesIn(memory)) {
-        if (list < this.first) continue;
-        const known = lists.get(list);
-        if (known === undefined) lists.set(list, [time]);
-        else known.push(time);
-      }
-    }
-    return lists;
+    for (const memory of this.filled) for (const time of timesIn(memory)) if (time[0] >= this.first) yield time;
   }
 }
 
 /** What threads wrote, thread by thread: each with the list of launches that it is of. */
-function* timesIn({ rows, part, words, threads, first }: Memory): Generator<[list: number, ThreadTime]> {
+function* timesIn({ rows, part, words, threads, first }: Memory): Generator<readonly [list: number, time: ThreadTime]> {
   for (let thread = 0; thread < threads; thread++) {
     const begin = thread * part + HEAD, end = begin + rows[thread * part] * words;
     for (let at = begin; at < end; at += words) {

@@ -134,6 +134,6 @@ export interface ThreadWatch {
   readonly list: number;
   /** Ends it: what ran until now can still be read. */
   stop(): void;
-  /** What threads did of each list of launches since it began, by the number of the list. */
-  read(): Map<number, ThreadTime[]>;
+  /** What threads did since it began, each in order, with the number of the list of launches that it is of. */
+  read(): Iterable<readonly [list: number, time: ThreadTime]>;
 }

@@ -6,7 +6,7 @@
  * @module
  */
 import { getDevice, openDevices } from "../device/device.ts";
-import type { ThreadCounts, ThreadTime, ThreadWatch } from "../device/program.ts";
+import type { ThreadCounts, ThreadWatch } from "../device/program.ts";
 import type { CompiledKernel, ExecItem } from "../engine/front/runners.ts";
 import { listen, type Span, type SpanKind, type SpanListener, spans, tellLines } from "../helpers/spans.ts";
 import { lineText } from "../helpers/stack.ts";
@@ -398,7 +398,11 @@ export class Profiler {
         isQueued: isQueued === 1,
       });
     };
-    const rows = new Map<string, Map<number, ThreadTime[]>>();
+    /** By device, and by the number that its threads know them by. */
+    const watchedLists = new Map<
+      ThreadWatch,
+      Map<number, readonly [kernels: readonly ProfiledKernel[], originMs: number]>
+    >();
     const readLaunches = (r: Float64Array): void => {
       const [, list, origin, , watched, replay, startMs, endMs] = r,
         own = lists[list].map((k) => kernels[k]),
@@ -407,11 +411,9 @@ export class Profiler {
         const startMs = origin + (i === 0 ? 0 : r[LAUNCHES_HEAD + i - 1]), endMs = origin + r[LAUNCHES_HEAD + i];
         spans.push({ kind: "launch", name: kernel.name, startMs, endMs, device, kernel, flows: [], isQueued: false });
       });
-      const threads = watched === 0 ? undefined : this.watched.get(device);
-      if (threads !== undefined && !rows.has(device)) rows.set(device, threads.read());
-      for (const t of rows.get(device)?.get(watched) ?? []) {
-        const { launch, thread, core, beginMs, endMs, counts } = t, kernel = own[launch];
-        parts.push({ kernel, thread, core, startMs: origin + beginMs, endMs: origin + endMs, counts });
+      if (watched > 0) {
+        const threads = this.watched.get(device)!, lists = watchedLists.get(threads) ?? new Map();
+        watchedLists.set(threads, lists.set(watched, [own, origin]));
       }
       if (replay < 0) return;
       const about = { device: undefined, kernel: undefined, flows: arrows(0), isQueued: false };
@@ -428,6 +430,14 @@ export class Profiler {
         end = at +
           (what === SPAN ? SPAN_SIZE : what === MEMORY ? MEMORY_SIZE : LAUNCHES_HEAD + piece[at + 3]);
         (what === SPAN ? readSpan : what === MEMORY ? readMemory : readLaunches)(piece.subarray(at, end));
+      }
+    }
+    for (const [threads, lists] of watchedLists) {
+      for (const [list, { launch, thread, core, beginMs, endMs, counts }] of threads.read()) {
+        const at = lists.get(list);
+        if (at === undefined) continue; // it ran while nobody listened to launches
+        const [own, originMs] = at;
+        parts.push({ kernel: own[launch], thread, core, startMs: originMs + beginMs, endMs: originMs + endMs, counts });
       }
     }
     return { startMs, endMs, spans, kernels: summed(kernels, spans, parts), samples, parts, uncounted, dropped };
