@@ -12,7 +12,7 @@ import { timed } from "../helpers/spans.ts";
 import type { LinearProgram } from "../renderer/renderer.ts";
 import { type GraphKey, graphKey, sameKey } from "../schedule/cache/graph_key.ts";
 import { StructureCache } from "../schedule/cache/structure_cache.ts";
-import { notes, wantsNotes } from "../uop/core/notes.ts";
+import { notes, owesNotes, wantsNotes } from "../uop/core/notes.ts";
 import { printUOp } from "../uop/core/print.ts";
 import type { Work } from "../uop/core/recording.ts";
 import { specKernel, specLinear, verify } from "../uop/core/spec.ts";
@@ -101,9 +101,17 @@ function program(ast: UOp, device: Device): LinearProgram {
   }
 }
 
-/** The linear program of a kernel AST; both checked under SPEC=1. @throws {SpecError} */
-function lowered(ast: UOp, device: Device): LinearProgram {
-  return runWork({ kind: "kernel", device: device.name, ast }, () => checked(ast, device), (linear) => linear.name);
+/**
+ * The linear program of a kernel AST; both checked under SPEC=1. Where there is one, to tell again why `before` is as it is.
+ *
+ * @throws {SpecError}
+ */
+function lowered(ast: UOp, device: Device, before?: LinearProgram): LinearProgram {
+  const make = (): LinearProgram => {
+    const made = checked(ast, device);
+    return before ?? made;
+  };
+  return runWork({ kind: "kernel", device: device.name, ast }, make, (linear) => linear.name);
 }
 
 function checked(ast: UOp, device: Device): LinearProgram {
@@ -122,6 +130,7 @@ export function compileKernels(device: Device, asts: readonly UOp[]): Program[] 
     const key = graphKey([ast], [device.name, envNumber("NOOPT"), envNumber("ALLOW_TF32"), envNumber("BEAM")], true);
     const hit = known.get(key);
     if (hit !== undefined) {
+      if (owesNotes(hit)) lowered(ast, device, hit.linear);
       out.set(ast, hit);
       continue;
     }
@@ -155,6 +164,7 @@ export function compileKernels(device: Device, asts: readonly UOp[]): Program[] 
     missing.forEach((m, j) => {
       for (const ast of m.asts) out.set(ast, programs[j]);
       known.add(m.key, programs[j]);
+      owesNotes(programs[j]); // they are told
     });
   }
   return asts.map((ast) => out.get(ast)!);

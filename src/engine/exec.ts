@@ -16,6 +16,7 @@ import { type LaunchedStep, Listeners, listeners, type SpanListener, spans, tell
 import type { TemplateItem } from "../schedule/order/template.ts";
 import type { BoundSchedule } from "../schedule/schedule.ts";
 import { argOf, Int64 } from "../uop/core/args.ts";
+import { owesNotes } from "../uop/core/notes.ts";
 import { Ops } from "../uop/core/ops.ts";
 import type { UOp } from "../uop/core/uop.ts";
 import { compileKernels, kernelsSeen } from "./compile_cache.ts";
@@ -121,7 +122,7 @@ export function execItems({ variant, buffers, lines, vars }: BoundSchedule): Exe
     for (const { kind, device, ast } of items) if (kind === "kernel") kernelsSeen.listener(device, ast!);
   }
   let programs = variant.programs as Map<TemplateItem, Program> | undefined;
-  if (programs === undefined) {
+  if (programs === undefined || owesNotes(programs)) {
     programs = new Map<TemplateItem, Program>();
     const kernels = items.filter((s) => s.kind === "kernel");
     for (const device of new Set(kernels.map((s) => s.device))) {
@@ -130,6 +131,7 @@ export function execItems({ variant, buffers, lines, vars }: BoundSchedule): Exe
       for (let i = 0; i < steps.length; i++) programs.set(steps[i], made[i]);
     }
     variant.programs = programs;
+    owesNotes(programs); // they are told
   }
   return items.map((step, i) => {
     const bufs = step.entries.map((e) => buffers[e]);

@@ -154,6 +154,8 @@ export function tellSpan(
 export class Listeners<L> {
   /** Whom to tell, if anybody. */
   listener: L | undefined = undefined;
+  /** How many have begun to listen so far. */
+  begun = 0;
   private readonly all: L[] = [];
 
   /** @param joined one that tells all of these, of which there are two or more */
@@ -161,6 +163,7 @@ export class Listeners<L> {
 
   /** Lets `listener` hear all from now on, beside others, until what it returns is called. */
   listen(listener: L): () => void {
+    this.begun++;
     this.all.push(listener);
     this.update();
     return () => {

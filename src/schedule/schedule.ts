@@ -18,6 +18,7 @@ import { opName, Ops } from "../uop/core/ops.ts";
 import { deviceOf, movedToDevice, shapeOf } from "../uop/core/shape.ts";
 import { specTensor, verify } from "../uop/core/spec.ts";
 import { bufferNode, int, sink, type UOp, uop, variable } from "../uop/core/uop.ts";
+import { owesNotes } from "../uop/core/notes.ts";
 import { runWork } from "../uop/rewrite/record.ts";
 import { rebuildAll } from "../uop/rewrite/walk.ts";
 import { extentsOf, isBoundNode, window, withExtents } from "../uop/graph/extent.ts";
@@ -254,8 +255,12 @@ function lower({ key, real }: Keyed, free: Arguments, views: boolean): Variant {
   };
 }
 
-function lowered(keyed: Keyed, free: Arguments, views: boolean): Variant {
-  return runWork({ kind: "schedule", device: "" }, () => lower(keyed, free, views));
+/** Lowers a graph: where it has been, to tell again why `known` is as it is. */
+function lowered(keyed: Keyed, free: Arguments, views: boolean, known?: Variant): Variant {
+  return runWork({ kind: "schedule", device: "" }, () => {
+    const made = lower(keyed, free, views);
+    return known ?? made;
+  });
 }
 
 /** The offsets that views may have on a device; none where what shares memory could not part again. */
@@ -344,11 +349,13 @@ function findVariant(keyed: Keyed, views: boolean): Variant {
   for (const v of variants) {
     if ((v.hasViews && !views) || !serves(v, key)) continue;
     scheduleCacheStats.hits++;
+    if (owesNotes(v)) lowered(keyed, v.free, views && v.hasViews, v);
     return v;
   }
   scheduleCacheStats.misses++;
   const usable = variants.filter((v) => views || !v.hasViews);
   const made = lowered(keyed, nextFree(key, usable), views);
+  owesNotes(made); // they are told
   variants.push(made);
   return made;
 }

@@ -4,6 +4,7 @@
  */
 import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { Device, DeviceError, jit, nn, state, Tensor } from "../../mod.ts";
+import { compileStats } from "../../src/engine/compile_cache.ts";
 import { stepLog } from "../../src/engine/exec.ts";
 import { siteFrames } from "../../src/helpers/stack.ts";
 import { getDevice } from "../../src/device/device.ts";
@@ -470,6 +471,37 @@ Deno.test("explain: nothing that is computed, an index that is no list, and a ge
     assertThrows(() => explain(f), Error, "Cannot explain a generator: its body runs when it is asked for values");
   }
   assertEquals([wantsNotes(), stepLog.listener, siteFrames.wanted], [false, undefined, 0]);
+});
+
+for (const level of ["kernel", "tensor"] as const) {
+  Deno.test(`explain: what has been scheduled and compiled before is told as the first time, by ${level}`, () => {
+    const x = values(30).reshape([5, 6]).realize(), lowered = compileStats.lowered;
+    const told = (): Explanation =>
+      explain(() => x.reshape([5, 6, 1]).expand([5, 6, 3]).exp().sum(2).softmax(1), {
+        level,
+        times: false,
+        passes: true,
+      });
+    const [first, second, third] = [told(), told(), told()], texts = (e: Explanation) => e.notes.map((n) => n.text);
+    assert(texts(first).some((text) => /^of a sum each term is there 3 times|computed where it is read/.test(text)));
+    assert(first.notes.some((n) => n.of?.kind === "kernel") && passesIn(second) > 0);
+    for (const e of [second, third]) assertEquals([texts(e), e.story], [texts(first), first.story]);
+    // nothing is compiled for it, and nothing is told where nobody asks
+    const { lowered: now } = compileStats;
+    assert(now > lowered);
+    told();
+    x.reshape([5, 6, 1]).expand([5, 6, 3]).exp().sum(2).softmax(1).realize();
+    assertEquals([compileStats.lowered, wantsNotes()], [now, false]);
+  });
+}
+
+Deno.test("explain: steps that are the same are told once", () => {
+  const x = values(6).realize(),
+    e = explain(() => {
+      for (let i = 0; i < 4; i++) x.add(i).exp().sum().realize();
+    });
+  const sums = e.notes.filter((n) => n.of?.kind === "schedule").map((n) => n.text);
+  assert(sums.length <= 2 * new Set(sums).size, sums.join("\n"));
 });
 
 Deno.test("explain: inside of what is explained, both tell of what ran in them", async () => {

@@ -37,6 +37,20 @@ export function wantsNotes(): boolean {
   return notes.listener !== undefined;
 }
 
+/** How many had begun to listen when it was last told why something is as it is. */
+const told = new WeakMap<object, number>();
+
+/**
+ * Whether somebody listens who began after it was told why `made` is as it is, which was made before: then it is to be told
+ * again. It counts as told from then on.
+ */
+export function owesNotes(made: object): boolean {
+  const { listener, begun } = notes;
+  if (listener === undefined || told.get(made) === begun) return false;
+  told.set(made, begun);
+  return true;
+}
+
 /** Calls `fn`, of which no note tells. */
 export function unnoted<T>(fn: () => T): T {
   const { listener } = notes;
