@@ -1,7 +1,7 @@
 /** Models of servers: fetched once, in as many tries as it takes, checked and kept; and bytes in every form that hosts have. */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { download, EmbeddingModel, LanguageModel } from "../../src/llm/llm.ts";
-import { Tensor } from "../../mod.ts";
+import { context, Tensor } from "../../mod.ts";
 
 const FILE = new URL("../../examples/models/stories260K.gguf", import.meta.url), BYTES = await Deno.readFile(FILE);
 const hex = (bytes: Uint8Array) => [...bytes].map((b) => b.toString(16).padStart(2, "0")).join("");
@@ -145,20 +145,55 @@ Deno.test("download: what cannot be fetched is told, and nothing wrong is kept",
 
 Deno.test("download: a model is loaded by its URL, and the second time from the cache", () =>
   served(async (url, _, asked) => {
-    const folder = await Deno.makeTempDir(), before = Deno.env.get("CACHEDIR");
+    const folder = await Deno.makeTempDir();
     try {
-      Deno.env.set("CACHEDIR", folder);
-      for (const from of [url, new URL(url)]) {
-        using model = await LanguageModel.load(from, { ...OPTIONS, download: { sha256: SHA256 } });
-        assertEquals((await model.complete("Once upon", { maxTokens: 3 })).text, " a time,");
-      }
+      await context({ CACHEDIR: folder }, async () => {
+        for (const from of [url, new URL(url)]) {
+          using model = await LanguageModel.load(from, { ...OPTIONS, download: { sha256: SHA256 } });
+          assertEquals((await model.complete("Once upon", { maxTokens: 3 })).text, " a time,");
+        }
+      });
       assertEquals(asked.length, 1);
+      assertEquals([...Deno.readDirSync(folder)].map((e) => e.name), ["models"]);
     } finally {
-      if (before === undefined) Deno.env.delete("CACHEDIR");
-      else Deno.env.set("CACHEDIR", before);
       await Deno.remove(folder, { recursive: true });
     }
   }));
+
+Deno.test({
+  name: "download: where the cache cannot be written, or its disk is full, models are in memory, and that is said once",
+  ignore: Deno.build.os === "windows",
+  fn: () =>
+    served((url, _, asked) =>
+      inFolder(async (path) => {
+        const cache = path.slice(0, path.lastIndexOf("/models")), file = `${cache}/file`;
+        Deno.writeTextFileSync(file, "");
+        const script = `import { LanguageModel } from ${
+          JSON.stringify(new URL("../../src/llm/llm.ts", import.meta.url))
+        };
+          for (let i = 0; i < 2; i++) {
+            const model = await LanguageModel.load("${url}", { device: "WASM", context: 128, download: { sha256: "${SHA256}" } });
+            console.log((await model.complete("Once upon", { maxTokens: 3 })).text);
+          }`;
+        // neither a folder, nor a place for one, and files that may have 8 or 16 kB
+        for (const [root, most] of [["", "unlimited"], [file, "unlimited"], [cache, "16"]]) {
+          asked.length = 0;
+          const { stdout, stderr } = await new Deno.Command("sh", {
+            args: ["-c", `trap '' XFSZ; ulimit -f ${most}; exec "$0" eval --no-check "$1"`, Deno.execPath(), script],
+            env: { CACHEDIR: "", XDG_CACHE_HOME: root, HOME: "/proc/nowhere", NO_COLOR: "1" },
+          }).output();
+          const said = new TextDecoder().decode(stderr);
+          assertEquals(new TextDecoder().decode(stdout), " a time,\n a time,\n", said);
+          assertEquals(said.match(/downloads are not kept: .*\/models\/.* cannot be used/g)?.length, 1, said);
+          assertEquals([...Deno.readDirSync(cache)].filter((e) => e.isFile).map((e) => e.name), ["file"]);
+        }
+        const kept = [...Deno.readDirSync(`${cache}/dinograd/models`)].flatMap((
+          e,
+        ) => [...Deno.readDirSync(`${cache}/dinograd/models/${e.name}`)]);
+        assertEquals(kept, []);
+      })
+    ),
+});
 
 Deno.test("download: bytes in every form are a model", async () => {
   for (const from of [BYTES, BYTES.buffer, new Blob([BYTES]), new File([BYTES], "a.gguf"), new Tensor(BYTES)]) {

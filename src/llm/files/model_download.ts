@@ -1,33 +1,28 @@
 /**
  * Models from servers: a file is fetched once, goes on where an earlier try ended, is checked, and is kept. In: a URL that the
- * user gives; out: the path of the file, or its bytes where there are no files.
+ * user gives; out: the path of the file, or its bytes where none can be written.
  *
  * A part that is there is asked on from its end, under the condition that the server still has the same file (RFC 9110,
  * section 13.1.5, If-Range); where it has another, or tells nothing to know it by, it is fetched from the start.
  *
  * @module
  */
-import {
-  cacheRoot,
-  fileErrorCode,
-  type HostFiles,
-  hostFiles,
-  mayUseFolder,
-  NO_FILES,
-} from "../../device/host_files.ts";
+import { fileErrorCode, type HostFiles, hostFiles, NO_FILES } from "../../device/host_files.ts";
 import { ArgumentError, FormatError } from "../../helpers/errors.ts";
 import { nodeModule } from "../../helpers/node.ts";
 import { checkOptions, describe } from "../../helpers/options.ts";
+import {
+  ask,
+  bodyOf,
+  type Bytes,
+  type DownloadProgress,
+  folderFor,
+  sha256 as sumOfBytes,
+  tellNotKept,
+  totalOf,
+} from "../../state/server_files.ts";
 
-/** How far a download is. */
-export interface ModelProgress {
-  /** The URL. */
-  readonly file: string;
-  /** Bytes so far, with those of earlier tries. */
-  readonly loaded: number;
-  /** Bytes in all, where the server says so. */
-  readonly total: number | undefined;
-}
+export type { DownloadProgress as ModelProgress };
 
 /** Options of {@linkcode download}. */
 export interface DownloadOptions {
@@ -36,7 +31,7 @@ export interface DownloadOptions {
   /** Stops it; what came by then is kept for the next try. */
   readonly signal?: AbortSignal;
   /** Called as bytes arrive. */
-  readonly onProgress?: (progress: ModelProgress) => void;
+  readonly onProgress?: (progress: DownloadProgress) => void;
 }
 
 const ACTION = "download a model";
@@ -73,32 +68,17 @@ function checkDownload(options: DownloadOptions): DownloadOptions {
   return options;
 }
 
-/** One fetch. @throws {FormatError} saying what the server did wrong */
-async function ask(url: URL, headers: Record<string, string>, signal: AbortSignal | undefined): Promise<Response> {
-  const file = url.href;
-  let response: Response;
-  try {
-    response = await fetch(url, { headers, signal });
-  } catch (error) {
-    if (signal?.aborted || !(error instanceof TypeError)) throw error;
-    const reason = `the server cannot be reached (${error.message}); a path of a file works offline`;
-    throw new FormatError("download", { file, reason });
-  }
-  const give = async (reason: string): Promise<never> => {
-    await response.body?.cancel();
-    throw new FormatError("download", { file, reason });
-  };
-  if (url.protocol === "https:" && response.url !== "" && !response.url.startsWith("https:")) {
-    return await give(`the server redirects to ${response.url}, without TLS`);
-  }
-  return response.ok || response.status === 416 ? response : await give(`the server answers ${response.status}`);
+/** What is asked of the server of a model. */
+function asking(url: URL, signal: AbortSignal | undefined, headers: Record<string, string> = {}): Promise<Response> {
+  // 416 says that there is nothing behind the part
+  return ask({ url, action: "download", offline: "a path of a file works offline", headers, signal, also: [416] });
 }
 
-function toldBy({ headers }: Response, from: number): Told {
-  const length = Number(headers.get("content-length") ?? NaN), etag = headers.get("etag");
-  const total = Number.isFinite(length) && !headers.has("content-encoding") ? from + length : undefined;
+function toldBy(response: Response, from: number): Told {
+  const { headers } = response, etag = headers.get("etag");
   // a weak tag may stand for other bytes
-  return { tag: etag?.startsWith("W/") === false ? etag : headers.get("last-modified") ?? undefined, total };
+  const tag = etag?.startsWith("W/") === false ? etag : headers.get("last-modified") ?? undefined;
+  return { tag, total: totalOf(response, from) };
 }
 
 async function sizeOf(files: HostFiles, path: string): Promise<number | undefined> {
@@ -160,7 +140,7 @@ async function goOn(
   const note = `${part}.tag`, have = await sizeOf(files, part) ?? 0;
   const tag = have > 0 && await sizeOf(files, note) !== undefined ? files.readTextFileSync(note) : undefined;
   const asked: Record<string, string> = tag === undefined ? {} : { range: `bytes=${have}-`, "if-range": tag };
-  const response = await ask(url, asked, signal), { status, headers, body } = response;
+  const response = await asking(url, signal, asked), { status, headers, body } = response;
   const range = /^bytes (?:(\d+)-\d+|\*)\/(\d+)$/.exec(headers.get("content-range") ?? "");
   if (status === 416) {
     await body?.cancel();
@@ -224,26 +204,25 @@ export async function download(url: string | URL, path: string, options: Downloa
   return path;
 }
 
-/** The file of a URL: its path in the user's cache folder, or its bytes where none is permitted. */
-export async function fetchModel(url: URL, options: DownloadOptions = {}): Promise<string | Uint8Array<ArrayBuffer>> {
-  const { sha256, signal, onProgress } = checkDownload(options),
-    hex = async (bytes: Uint8Array<ArrayBuffer>) =>
-      [...new Uint8Array(await crypto.subtle.digest("SHA-256", bytes))].map((b) => b.toString(16).padStart(2, "0"))
-        .join("");
-  const root = hostFiles() === undefined ? undefined : cacheRoot();
-  if (root !== undefined) {
-    const folder = `${root}/models/${(await hex(new TextEncoder().encode(url.href))).slice(0, 16)}`;
+/** The file of a URL: its path in the user's cache folder, or its bytes where that cannot be used. */
+export async function fetchModel(url: URL, options: DownloadOptions = {}): Promise<string | Bytes> {
+  const { sha256, signal, onProgress } = checkDownload(options), folder = await folderFor("models", url.href);
+  if (folder !== undefined) {
     const name = decodeURIComponent(url.pathname.split("/").at(-1)!).replace(/[^\w.-]+/g, "_") || "model.gguf";
-    if (mayUseFolder(folder)) return await download(url, `${folder}/${name}`, options);
+    const path = `${folder}/${name}`;
+    try {
+      return await download(url, path, options);
+    } catch (error) {
+      // what the server or the caller says
+      if (error instanceof FormatError || signal?.aborted || fileErrorCode(error) === undefined) throw error;
+      tellNotKept(folder, error);
+      // a full disk is left as it was
+      for (const file of [`${path}.part`, `${path}.part.tag`]) await hostFiles()!.remove(file).catch(() => {});
+    }
   }
-  const response = await ask(url, {}, signal), { total } = toldBy(response, 0), parts: Uint8Array<ArrayBuffer>[] = [];
-  let loaded = 0;
-  for await (const part of response.body ?? []) {
-    parts.push(part as Uint8Array<ArrayBuffer>);
-    loaded += part.length;
-    onProgress?.({ file: url.href, loaded, total });
-  }
-  const bytes = new Uint8Array(await new Blob(parts).arrayBuffer()), got = sha256 && await hex(bytes);
+  const response = await asking(url, signal), total = totalOf(response);
+  const bytes = await bodyOf(response, (loaded) => onProgress?.({ file: url.href, loaded, total }));
+  const got = sha256 && await sumOfBytes(bytes);
   if (got && got !== sha256.toLowerCase()) {
     throw new FormatError("download", { file: url.href, reason: `its SHA-256 is ${got}, not ${sha256}` });
   }

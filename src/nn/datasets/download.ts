@@ -4,19 +4,20 @@
  * @module
  */
 import type { DeviceName } from "../../device/device.ts";
-import { cacheRoot, fileErrorCode, hostFiles, mayUseFolder, NO_FILES } from "../../device/host_files.ts";
+import { fileErrorCode, hostFiles, NO_FILES } from "../../device/host_files.ts";
 import { ArgumentError, FormatError } from "../../helpers/errors.ts";
-import { concatBytes } from "../../helpers/math.ts";
 import { describe } from "../../helpers/options.ts";
+import {
+  ask,
+  bodyOf,
+  type Bytes,
+  type DownloadProgress,
+  folderFor,
+  tellNotKept,
+  totalOf,
+} from "../../state/server_files.ts";
 
-/** How far a download is. */
-export interface DownloadProgress {
-  readonly file: string;
-  /** Bytes so far. */
-  readonly loaded: number;
-  /** Bytes in all, where the server says so. */
-  readonly total: number | undefined;
-}
+export type { Bytes, DownloadProgress };
 
 /** Options of data sets that are downloaded. */
 export interface DownloadOptions {
@@ -34,9 +35,6 @@ export interface DownloadOptions {
 export const DOWNLOAD_OPTIONS: readonly string[] = ["cache", "device", "signal", "onProgress"];
 
 const MAX_DOWNLOAD = 2 ** 30;
-
-/** Bytes of our own. */
-export type Bytes = Uint8Array<ArrayBuffer>;
 
 /** Where a data set is: a folder, or the URL of one, with a slash at its end. */
 export type Place = { readonly folder: string } | { readonly server: URL };
@@ -71,16 +69,6 @@ export async function readFirst(
   return undefined;
 }
 
-/** The folder for what comes from `base`; undefined where none is wanted or permitted. */
-async function cacheFolder(base: string, wanted: string | boolean | undefined): Promise<string | undefined> {
-  if (wanted === false || hostFiles() === undefined) return undefined;
-  const root = typeof wanted === "string" ? wanted : cacheRoot();
-  if (!root) return undefined;
-  const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(base)));
-  const folder = `${root}/datasets/${[...hash.subarray(0, 8)].map((b) => b.toString(16).padStart(2, "0")).join("")}`;
-  return mayUseFolder(folder) ? folder : undefined;
-}
-
 /** Writes a file, or leaves none: a cache that cannot be written is no error. */
 async function keep(folder: string, name: string, bytes: Bytes): Promise<void> {
   const files = hostFiles()!, temporary = `${folder}/${name}.${crypto.randomUUID().slice(0, 8)}.part`;
@@ -88,26 +76,10 @@ async function keep(folder: string, name: string, bytes: Bytes): Promise<void> {
     await files.mkdir(folder, { recursive: true });
     await files.writeFile(temporary, bytes, { createNew: true });
     await files.rename(temporary, `${folder}/${name}`);
-  } catch {
+  } catch (error) {
+    tellNotKept(folder, error);
     await files.remove(temporary).catch(() => {});
   }
-}
-
-/** The body of a response, counted as it comes. */
-async function bodyOf(response: Response, file: string, options: DownloadOptions): Promise<Bytes> {
-  const length = Number(response.headers.get("content-length") ?? NaN);
-  const total = Number.isFinite(length) && !response.headers.has("content-encoding") ? length : undefined;
-  const parts: Bytes[] = [];
-  let loaded = 0;
-  for await (const part of response.body ?? []) {
-    loaded += part.length;
-    if (loaded > MAX_DOWNLOAD) {
-      throw new FormatError("load", { file, reason: `the server sends more than ${MAX_DOWNLOAD} bytes` });
-    }
-    parts.push(part as Bytes);
-    options.onProgress?.({ file, loaded, total });
-  }
-  return concatBytes(parts);
 }
 
 /** The first of some files of a server that is there. @throws {FormatError} saying what the server did wrong */
@@ -118,25 +90,22 @@ async function fetchFirst(
 ): Promise<{ readonly bytes: Bytes; readonly file: string }> {
   for (const [i, name] of names.entries()) {
     const url = new URL(name, base), file = url.href;
-    let response: Response;
-    try {
-      response = await fetch(url, { signal: options.signal });
-    } catch (error) {
-      if (options.signal?.aborted || !(error instanceof TypeError)) throw error;
-      const reason = `the server cannot be reached (${error.message}); a folder with the files works offline`;
-      throw new FormatError("load", { file, reason });
+    const offline = "a folder with the files works offline";
+    const response = await ask({ url, action: "load", offline, signal: options.signal, also: [404] });
+    if (response.ok) {
+      const total = totalOf(response);
+      const bytes = await bodyOf(response, (loaded) => {
+        if (loaded > MAX_DOWNLOAD) {
+          throw new FormatError("load", { file, reason: `the server sends more than ${MAX_DOWNLOAD} bytes` });
+        }
+        options.onProgress?.({ file, loaded, total });
+      });
+      return { bytes, file };
     }
-    if (url.protocol === "https:" && !response.url.startsWith("https:")) {
-      await response.body?.cancel();
-      throw new FormatError("load", { file, reason: `the server redirects to ${response.url}, without TLS` });
-    }
-    if (response.ok) return { bytes: await bodyOf(response, file, options), file };
     await response.body?.cancel();
-    const reason = `the server answers ${response.status}`;
-    if (response.status !== 404) throw new FormatError("load", { file, reason });
     if (i < names.length - 1) continue;
     const also = names.length > 1 ? ", with .gz and without" : "";
-    throw new FormatError("load", { file, reason: reason + also });
+    throw new FormatError("load", { file, reason: `the server answers 404${also}` });
   }
   throw new ArgumentError("load a data set", { reason: "it has no files" });
 }
@@ -151,7 +120,10 @@ export async function fetched<T>(
   options: DownloadOptions,
   use: (bytes: Bytes, file: string) => Promise<T>,
 ): Promise<T> {
-  const cache = await cacheFolder(base.href, options.cache);
+  const { cache: wanted } = options;
+  const cache = wanted === false
+    ? undefined
+    : await folderFor("datasets", base.href, typeof wanted === "string" ? wanted : undefined);
   if (cache !== undefined) {
     const known = await readFirst(cache, names).catch(() => undefined);
     // what was damaged since is fetched again
