@@ -109,6 +109,10 @@ export abstract class SystemTensor extends TensorBase {
     const whole = this.tril().add(other.transpose(-1, -2));
     return this.wrap(withGradient(detachNode(whole.uop), [this.uop], PASSED));
   }
+  /** These as vectors of matrices with these norms: one of size 1 is 1, and says nothing of NaN by itself. */
+  private orNan(norms: this): this {
+    return this.shape[this.ndim - 1] > 1 ? this : this.add(norms.mul(0));
+  }
   /** Identity matrices like these. */
   private unit(): this {
     return this.constLike(1).tril().triu();
@@ -132,7 +136,7 @@ export abstract class SystemTensor extends TensorBase {
       const middle = a.real().tril().triu().cast(a.dtype), x = half.add(other.conj()).add(middle);
       const sums = x.abs().sum(-1, { keepdim: true }).max(-2, { keepdim: true }), by = this.wrap(detachNode(sums.uop));
       const moved = x.add(by.expand(x.shape).tril().triu()), [, s, vh] = moved.svd();
-      const found = this.wrap(detachNode((n > 1 ? vh : vh.add(by.mul(0))).uop)),
+      const found = this.wrap(detachNode(vh.orNan(by).uop)),
         v = found.conj().transpose(-1, -2).flip(-1),
         w = s.flip(-1).sub(by.squeeze([-2, -1]).unsqueeze(-1));
       // the values change by Re(vᴴ dA v)
@@ -152,8 +156,7 @@ export abstract class SystemTensor extends TensorBase {
     const by = x.abs().sum(-1, { keepdim: true }).max(-2, { keepdim: true });
     const [, s, vt] = x.add(by.mul(x.unit())).svd();
     const values = s.flip(-1).sub(by.squeeze([-2, -1]).unsqueeze(-1)).inMemory();
-    // one of size 1 is 1, and says nothing of NaN by itself
-    const vectors = (n > 1 ? vt.transpose(-1, -2).flip(-1) : vt.add(by.mul(0))).inMemory();
+    const vectors = vt.orNan(by).transpose(-1, -2).flip(-1).inMemory();
     const around = (w: UOp, v: UOp): [UOp, UOp] => [
       withGradient(w, [a.uop, v], VALUES),
       withGradient(v, [a.uop, w], VECTORS),
