@@ -27,7 +27,7 @@ function tensorOf(format: BlockFormat, raw: Tensor): GgufTensor {
 }
 
 Deno.test("weights: planes are the same numbers, hardly more bytes, and go into one product", async () => {
-  assert.equal(QUANTIZED.length, 23);
+  assert.equal(QUANTIZED.length, 24);
   const alone: string[] = [];
   for (const [i, format] of QUANTIZED.entries()) {
     const raw = blocksOf(format, i + 1), weight = new Weight(tensorOf(format, raw), raw.device);
@@ -72,7 +72,7 @@ Deno.test("weights: products of bytes are the numbers' but for rounding, and hav
   }
   assert.deepEqual(made, [
     ...["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL"],
-    ...["IQ4_XS", "TQ2_0", "MXFP4", "NVFP4"],
+    ...["IQ4_XS", "TQ2_0", "MXFP4", "NVFP4", "Q1_0"],
   ]);
 });
 

@@ -18,7 +18,7 @@ export type FormatName =
   | ("F64" | "F32" | "F16" | "BF16" | "I8" | "I16" | "I32" | "I64")
   | ("Q4_0" | "Q4_1" | "Q5_0" | "Q5_1" | "Q8_0" | "Q2_K" | "Q3_K" | "Q4_K" | "Q5_K" | "Q6_K")
   | ("IQ1_S" | "IQ1_M" | "IQ2_XXS" | "IQ2_XS" | "IQ2_S" | "IQ3_XXS" | "IQ3_S" | "IQ4_NL" | "IQ4_XS")
-  | ("TQ1_0" | "TQ2_0" | "MXFP4" | "NVFP4");
+  | ("TQ1_0" | "TQ2_0" | "MXFP4" | "NVFP4" | "Q1_0");
 
 /** Numbers `scale * quant + offset`, in groups that share the scale and the offset. */
 export interface ByteGroups {
@@ -96,20 +96,25 @@ function nibbles(q: Tensor): Tensor {
   return join(fields(q.cast(int32), 2, 4), 2);
 }
 /**
- * The 32 bits at byte `at`, sorted so that bytes of neighboring elements are neighbors: bit f of byte j is that of element
- * 4 f + j. uint8 `[..., 4]`.
+ * `n` times 32 bits from byte `at` on, sorted so that bytes of neighboring elements are neighbors: bit f of byte j is that of
+ * element 4 f + j. uint8 `[..., 4 n]`.
  */
-function sortedBits(raw: Tensor, at: number): Tensor {
-  let x = bytes(raw, at, 4).bitcast(int32).rshift(steps(4, 1, 0)).bitwiseAnd(0x11111111);
+function sortedBits(raw: Tensor, at: number, n = 1): Tensor {
+  const words = bytes(raw, at, 4 * n).bitcast(int32), apart = n === 1 ? words : words.unsqueeze(-1);
+  let x = apart.rshift(steps(4, 1, 0)).bitwiseAnd(0x11111111);
   // every fourth bit, moved together
   for (const [by, mask] of [[3, 0x03030303], [6, 0x000f000f], [12, 0xff]]) {
     x = x.bitwiseOr(x.rshift(by)).bitwiseAnd(mask);
   }
-  return x.cast(uint8);
+  return (n === 1 ? x : join(x, 2)).cast(uint8);
 }
 /** Such bits, moved up to bit 4: `[..., 32]`. */
 function fifthBits(high: Tensor): Tensor {
   return join(fields(high.cast(int32), 8, 1), 2).lshift(4);
+}
+/** 128 such bits, times 2. */
+function twiceBits(q: Tensor): Tensor {
+  return join(fields(cut(q.cast(int32), 4, 4), 8, 1), 3).lshift(1);
 }
 /** The 6-bit scales and minima of Q4_K and Q5_K, of 12 bytes: both `[..., 8]`. */
 function scaleMin(raw: Tensor, at: number): [Tensor, Tensor] {
@@ -421,6 +426,7 @@ const ROWS: Readonly<Record<FormatName, Row>> = {
   NVFP4: [40, 64, 36, (r) => [bitsE4M3(bytes(r, 0, 4)), bytes(r, 4, 32)], (e, q) => {
     return scaled(looked(nibbles8(q), E2M1), halfE4M3(e));
   }],
+  Q1_0: [41, 128, 18, (r) => [halfAt(r, 0), sortedBits(r, 2, 4)], (d, q) => group(twiceBits(q).sub(1), d)],
 };
 
 /** Bytes with a scale and an offset. */
@@ -466,6 +472,7 @@ const BYTES: Partial<Record<FormatName, (...planes: Tensor[]) => ByteGroups>> = 
   IQ4_XS: (d, s, q) => byteGroups(chosen(nibbles16(q), IQ4_BYTES), scaleOf(d, s), -128),
   MXFP4: (d, q) => oneGroup(e2m1(nibbles(q)), d, -15),
   NVFP4: (e, q) => byteGroups(e2m1(nibbles8(q)), halfE4M3(e), -15),
+  Q1_0: (d, q) => oneGroup(twiceBits(q), d, -1),
 };
 
 /** All formats, by name. */
