@@ -41,6 +41,7 @@ import type { ChainTensor } from "./analysis/chains.ts";
 import type { FactorTensor } from "./analysis/factors.ts";
 import type { LowRankTensor } from "./analysis/low_rank.ts";
 import type { NanTensor } from "./analysis/nan_reductions.ts";
+import type { SymmetricTensor } from "./analysis/symmetric.ts";
 import type { SampledTensor } from "./analysis/sampled.ts";
 import type { SpectrogramTensor } from "./analysis/spectrogram.ts";
 import type { SystemTensor } from "./math/systems.ts";
@@ -127,6 +128,7 @@ export interface TensorFamilies
     ShardTensor,
     SpectrogramTensor,
     StridedTensor,
+    SymmetricTensor,
     SystemTensor,
     UnpoolTensor {}
 

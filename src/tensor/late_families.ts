@@ -24,6 +24,7 @@ import { LowRankTensor } from "./analysis/low_rank.ts";
 import { NanTensor } from "./analysis/nan_reductions.ts";
 import { SampledTensor } from "./analysis/sampled.ts";
 import { SpectrogramTensor } from "./analysis/spectrogram.ts";
+import { SymmetricTensor } from "./analysis/symmetric.ts";
 import { SystemTensor } from "./math/systems.ts";
 import { HigherTensor } from "./ops/higher_functions.ts";
 import { PolynomialTensor } from "./math/polynomials.ts";
@@ -49,6 +50,7 @@ export const LATE_FAMILIES: readonly Family[] = [
   SetTensor,
   SpectrogramTensor,
   StridedTensor,
+  SymmetricTensor,
   SystemTensor,
   UnpoolTensor,
 ];

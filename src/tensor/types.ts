@@ -106,6 +106,7 @@ export type { SetTensor } from "./index/sets.ts";
 export type { ChainTensor } from "./analysis/chains.ts";
 export type { FactorTensor } from "./analysis/factors.ts";
 export type { LobpcgOptions, LowRankOptions, LowRankTensor, PcaOptions } from "./analysis/low_rank.ts";
+export type { LdlOptions, SymmetricTensor } from "./analysis/symmetric.ts";
 export type { AverageOptions, NanTensor } from "./analysis/nan_reductions.ts";
 export type { StridedTensor } from "./index/strided.ts";
 export type { DistributionTensor } from "./index/distributions.ts";

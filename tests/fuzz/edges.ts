@@ -189,6 +189,10 @@ export const DELIBERATE: readonly Deliberate[] = [
 /** Why other operations have no case: by names. */
 const REASONS: readonly (readonly [names: string, reason: string])[] = [
   [
+    "ldlFactor ldlSolve",
+    "pivots are chosen by comparisons: tests/tensor/math/symmetric_test.ts, tests/fuzz/matrices.ts",
+  ],
+  [
     "svdLowrank pcaLowrank lobpcg",
     "parts of svd and eigh, which have cases; gradients: tests/tensor/math/low_rank_test.ts",
   ],

@@ -63,6 +63,14 @@ export const MATRIX_FUNCTIONS: Readonly<Record<string, MatrixFunction>> = {
     },
     singular: "not finite",
   },
+  ldlFactor: { of: (a) => a.ldlFactor(), positive: true },
+  ldlSolve: {
+    of: (a) => {
+      const [LD, pivots] = a.ldlFactor();
+      return LD.ldlSolve(pivots, ones(a));
+    },
+    positive: true,
+  },
   slogdet: { of: (a) => a.slogdet() },
   logdet: { of: (a) => a.logdet(), positive: true, real: true },
   solveTriangular: { of: (a) => a.solveTriangular(ones(a), { upper: false }), lower: true },

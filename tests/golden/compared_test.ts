@@ -68,6 +68,7 @@ const REASONS: readonly (readonly [names: string, reason: string])[] = [
     "it is random: distributions are tested, and threefry by its published vectors",
   ],
   ["eig", "eigenvectors have no one form: what they must fulfil is tested"],
+  ["ldlFactor ldlSolve", "PyTorch's numbers on every device: tests/tensor/math/symmetric_test.ts"],
   ["svdLowrank pcaLowrank lobpcg", "vectors have no one form: tests/tensor/math/low_rank_test.ts"],
   ["Tensor.manualSeed Tensor.getRngState Tensor.setRngState", "it is about random numbers, and gives none"],
   [

@@ -260,7 +260,7 @@ export async function bundle(): Promise<readonly Output[]> {
             name: "nn",
             test: /\/src\/nn\/(?!data\/workers\.|datasets\/\w+_(?:data|files)\.|datasets\/(?:download|idx)\.)/,
           },
-          { name: "state", test: /\/src\/state\/(?!formats\/)/ },
+          { name: "state", test: /\/src\/state\/(?!formats\/|server_files\.)/ },
           {
             name: "jit",
             test:

@@ -300,12 +300,12 @@ async function versionOf(engine: string): Promise<string | undefined> {
 
 /** What pages may load at once at most, gzipped: of an entry, and of programs of one operation and of all layers. */
 const MAX_GZIPPED = {
-  "dinograd.browser.js": 459e3,
+  "dinograd.browser.js": 460e3,
   "dinograd.core.js": 196e3,
   "dinograd.core-node.js": 229e3,
-  "one.mjs": 378e3,
+  "one.mjs": 379e3,
   "one-light.mjs": 137e3,
-  "layers.mjs": 420e3,
+  "layers.mjs": 421e3,
   "layers-light.mjs": 182e3,
 };
 /** What a page must not load at once: what only others need, and what waits until it is asked for. */

@@ -414,6 +414,9 @@ export const METHOD_EXAMPLES: Readonly<Record<string, string>> = {
   svdLowrank: "new Tensor([[3, 0], [4, 0]]).float().svdLowrank({ q: 1 })[1]",
   pcaLowrank: "new Tensor([[3, 0], [5, 0], [4, 3]]).float().pcaLowrank({ q: 2 })[1].round({ decimals: 4 })",
   lobpcg: "new Tensor([[2, 1], [1, 2]]).float().lobpcg({ k: 2 })[0].round({ decimals: 4 })",
+  ldlFactor: "new Tensor([[0, 2], [2, 1]]).float().ldlFactor()",
+  ldlSolve:
+    "const [LD, pivots] = new Tensor([[0, 2], [2, 1]]).float().ldlFactor(); LD.ldlSolve(pivots, new Tensor([[2], [5]]))",
   outer: "new Tensor([1, 2]).outer(new Tensor([3, 4]))",
   inner: "new Tensor([1, 2]).inner(new Tensor([3, 4]))",
   mm: "Tensor.eye(2).mm(Tensor.ones([2, 1]))",

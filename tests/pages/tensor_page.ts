@@ -57,6 +57,7 @@ export const FAMILIES: readonly (readonly [family: string, title: string])[] = [
   ["LinalgTensor", "Products"],
   ["ProductTensor", "More products"],
   ["ChainTensor", "Products of many matrices"],
+  ["SymmetricTensor", "Symmetric systems"],
   ["LowRankTensor", "Parts of decompositions"],
   ["DecompositionTensor", "Decompositions of matrices"],
   ["SystemTensor", "Systems and eigenvalues"],
