@@ -4,6 +4,7 @@
  *
  * @module
  */
+import type { Loadable } from "../state/source.ts";
 import { allNodes, checkModel } from "./graph/check.ts";
 import { modelBytes, type OnnxPort, portOf } from "./model.ts";
 import { findOperator } from "./ops/operators.ts";
@@ -42,7 +43,7 @@ function portText({ name, type, shape, kind }: OnnxPort): string {
  *
  * @throws {FormatError} for what is no ONNX model
  */
-export async function info(from: string | URL | Uint8Array | ArrayBuffer): Promise<OnnxInfo> {
+export async function info(from: Loadable): Promise<OnnxInfo> {
   const [bytes, file] = await modelBytes("tell about an ONNX model", from), model = readModel(bytes, file);
   checkModel(model, faultOf(file));
   const counts = new Map<string, number>(), missing = new Set<string>();

@@ -9,7 +9,7 @@ import { dtypes } from "../dtype/dtype.ts";
 import { ArgumentError, DTypeError, FormatError, ShapeError } from "../helpers/errors.ts";
 import { hasState } from "../helpers/stateful.ts";
 import { checkBoolean, checkOptions, describe, isPlain } from "../helpers/options.ts";
-import { fileBytes, folderOf, pathOf, placeOf } from "../state/source.ts";
+import { bytesIn, fileBytes, folderOf, isInMemory, type Loadable, pathOf, placeOf } from "../state/source.ts";
 import { Tensor } from "../tensor/tensor.ts";
 import { deviceOf } from "../uop/core/shape.ts";
 import { allTensors, checkModel } from "./graph/check.ts";
@@ -288,11 +288,10 @@ function checkSizes(port: OnnxPort, shape: readonly number[], names: Map<string,
 /** The bytes of a model, and what its errors call it. */
 export async function modelBytes(
   action: string,
-  from: string | URL | Uint8Array | ArrayBuffer,
+  from: Loadable,
 ): Promise<[Uint8Array, string]> {
-  if (from instanceof ArrayBuffer) from = new Uint8Array(from);
-  const file = from instanceof Uint8Array ? "model in memory" : pathOf(action, from);
-  const bytes = from instanceof Uint8Array ? from : await fileBytes(file), start = bytes.subarray(0, 48);
+  const isGiven = isInMemory(from), file = isGiven ? "model in memory" : pathOf(action, from);
+  const bytes = isGiven ? await bytesIn(from) : await fileBytes(file), start = bytes.subarray(0, 48);
   // no model begins with letters: pages in place of files that were not found do, and pointers to large files of Git
   if (start.length > 1 && start.every((b) => b === 9 || b === 10 || b === 13 || b >= 32 && b < 127)) {
     const text = JSON.stringify(new TextDecoder().decode(start));
@@ -374,7 +373,7 @@ async function externalData(
  * @throws {FormatError} for a file that is no ONNX model, or one whose parts do not fit: with the node's name
  */
 export async function load<N extends string = string>(
-  from: string | URL | Uint8Array | ArrayBuffer,
+  from: Loadable,
   options: Checked<LoadOptions, N> = {},
 ): Promise<OnnxModel> {
   const action = "load an ONNX model";

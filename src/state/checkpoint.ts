@@ -13,7 +13,7 @@ import { stateOf } from "../helpers/stateful.ts";
 import { Tensor } from "../tensor/tensor.ts";
 import { CHECKPOINT, MARK } from "./formats/checkpoint_format.ts";
 import { safeBytes, safeSave } from "./safetensors.ts";
-import { folderOf, pathOf } from "./source.ts";
+import { bytesIn, folderOf, isInMemory, type Loadable, pathOf } from "./source.ts";
 import { getStateDict, type StateDict } from "./state_dict.ts";
 
 /** What a checkpoint is made of: models, optimizers and the like, and plain values, each by name. */
@@ -161,7 +161,7 @@ export async function checkpointBytes(contents: CheckpointContents): Promise<Uin
  * @throws {FormatError} for what is no checkpoint @throws {ArgumentError} naming what it has not @throws {ShapeError}
  */
 export async function loadCheckpoint<V extends object = Record<string, unknown>>(
-  from: string | URL | Uint8Array,
+  from: Loadable,
   into: CheckpointContents = {},
   options: LoadCheckpointOptions = {},
 ): Promise<V> {
@@ -173,9 +173,10 @@ export async function loadCheckpoint<V extends object = Record<string, unknown>>
       reason: `it loads into an object as { model, optimizer }, not ${describe(into)}`,
     });
   }
-  const isBytes = from instanceof Uint8Array, file = isBytes ? "bytes" : pathOf(action, from);
+  const place = isInMemory(from) ? await bytesIn(from) : from;
+  const file = place instanceof Uint8Array ? "bytes" : pathOf(action, place);
   const { readCheckpoint } = await import("./formats/checkpoint_file.ts");
-  return await readCheckpoint<V>(action, from, file, into, { strict, rng });
+  return await readCheckpoint<V>(action, place, file, into, { strict, rng });
 }
 
 /**

@@ -18,6 +18,7 @@ import {
   type Bad,
   bytesOfTensors,
   fileRange,
+  isInMemory,
   type Loadable,
   memorySource,
   pathOf,
@@ -172,7 +173,7 @@ export function safeParse<N extends string>(bytes: Uint8Array, options: Checked<
 /**
  * The tensors of a safetensors file, by name, lazily: a tensor is read from the file when it is first used, and of its
  * first rows (`t.at([0, 10])`) only those. `from` may also be an index of several files (`model.safetensors.index.json`),
- * or a tensor of bytes. `device` is the default device unless given; "DISK" leaves tensors in the file, to be moved by
+ * or bytes. `device` is the default device unless given; "DISK" leaves tensors in the file, to be moved by
  * `to`. Needs read permission.
  * @throws {FormatError} saying what is wrong with the file; nothing of it was used
  */
@@ -181,7 +182,7 @@ export async function safeLoad<N extends string>(
   options: Checked<PlaceOptions, N> = {},
 ): Promise<StateDict> {
   checkOptions("load safetensors", options, ["device"]);
-  if (!(from instanceof Tensor)) {
+  if (!isInMemory(from)) {
     const path = pathOf("load safetensors", from);
     if (path.endsWith(".index.json")) return loadShards(path, options);
   }

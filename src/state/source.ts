@@ -25,8 +25,13 @@ import { unshaped } from "../uop/graph/resolve.ts";
 /** Bytes of our own. */
 export type Bytes = Uint8Array<ArrayBuffer>;
 
-/** What can be loaded: a path, a `file:` URL, or a tensor of bytes. */
-export type Loadable = string | URL | Tensor;
+/**
+ * What can be loaded: a path, a `file:` URL, or bytes, as a Uint8Array, an ArrayBuffer, a Blob (a file that was picked in a page,
+ * or what a server sent: `await (await fetch(url)).blob()`) or a tensor.
+ */
+export type Loadable = string | URL | InMemory;
+/** Bytes in the forms that hosts have them in. */
+type InMemory = Tensor | Uint8Array | ArrayBuffer | Blob;
 
 /** Options of everything that loads tensors. */
 export interface PlaceOptions {
@@ -215,15 +220,35 @@ export function memorySource(bytes: Uint8Array, name: string, options: PlaceOpti
 
 /** The path of a URL, or the path itself. @throws {ArgumentError} for other URLs and other things */
 export function pathOf(action: string, path: unknown): string {
+  if (typeof path === "string" && /^[a-z]{2,}:\/\//i.test(path)) path = new URL(path);
   if (path instanceof URL) {
     if (path.protocol === "file:") {
       const text = decodeURIComponent(path.pathname);
       return /^\/[A-Za-z]:\//.test(text) ? text.slice(1) : text;
     }
-    throw new ArgumentError(action, { reason: `the URL must be file:, not ${path.protocol}` });
+    throw new ArgumentError(action, {
+      reason: `the URL must be file:, not ${path.protocol}; bytes that were fetched can be loaded`,
+    });
   }
   if (typeof path === "string" && path !== "") return path;
   throw new ArgumentError(action, { reason: `it takes a path or a file: URL, not ${describe(path)}` });
+}
+
+/** Whether something is in memory, and no place of a file. */
+export function isInMemory(from: unknown): from is InMemory {
+  return [Tensor, Uint8Array, ArrayBuffer, Blob].some((form) => from instanceof form);
+}
+/** All bytes of what is in memory. @throws {ArgumentError} for tensors of something else */
+export async function bytesIn(from: InMemory): Promise<Bytes> {
+  if (from instanceof Blob) from = await from.arrayBuffer();
+  if (from instanceof ArrayBuffer) return new Uint8Array(from);
+  if (!(from instanceof Tensor)) return from.buffer instanceof ArrayBuffer ? from as Bytes : from.slice();
+  if (from.dtype !== dtypes.uint8 || from.ndim !== 1) {
+    throw new ArgumentError("load from a tensor", {
+      reason: `it has dtype ${from.dtype} and ${from.ndim} axes; bytes are uint8 with one axis`,
+    });
+  }
+  return await from.data() as Bytes;
 }
 
 /** The folder that a path names a file of, up to and with its last slash; "" where the path has none. */
@@ -247,14 +272,9 @@ export async function withSource<T>(
   use: (source: Source) => T | Promise<T>,
 ): Promise<T> {
   const device = placeOf(options);
-  if (from instanceof Tensor) {
-    if (from.dtype !== dtypes.uint8 || from.ndim !== 1) {
-      throw new ArgumentError("load from a tensor", {
-        reason: `it has dtype ${from.dtype} and ${from.ndim} axes; bytes are uint8 with one axis`,
-      });
-    }
-    const bytes = (await from.data()) as Bytes;
-    return await use(new MemorySource("a tensor of bytes", bytes, device, "load"));
+  if (isInMemory(from)) {
+    const name = from instanceof Tensor ? "a tensor of bytes" : "bytes";
+    return await use(new MemorySource(name, await bytesIn(from), device, "load"));
   }
   const path = pathOf("load a file", from);
   const file = fileDevice().openFile(path);

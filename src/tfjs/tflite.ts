@@ -26,6 +26,7 @@ import {
   UINT8,
 } from "../onnx/wire/element_types.ts";
 import type { Graph, ValueInfo } from "../onnx/wire/messages.ts";
+import type { Loadable } from "../state/source.ts";
 import { FlatTable } from "./flatbuffer.ts";
 import { GraphBuilder, protoOf } from "./graph_builder.ts";
 import { type GraphOptions, numbersOf } from "./graph_model.ts";
@@ -257,7 +258,7 @@ function translated(
  * @throws {FormatError} for what is no such model, and for operators that are not known, by name
  */
 export async function loadTFLite<N extends string = string>(
-  from: string | URL | Uint8Array | ArrayBuffer,
+  from: Loadable,
   options: Checked<GraphOptions, N> = {},
 ): Promise<OnnxModel> {
   const action = "load a model of TensorFlow Lite";

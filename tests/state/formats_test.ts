@@ -2,6 +2,8 @@
 import assert from "node:assert/strict";
 import { ArgumentError, DTypeError, nn, state, Tensor } from "../../mod.ts";
 import "../nn/support.ts";
+import { encodeGguf, readGguf } from "../../src/llm/llm.ts";
+import { load, toBytes } from "../../src/onnx/onnx.ts";
 import { inFolder } from "../support/folder.ts";
 
 const FIXTURES = new URL("fixtures/", import.meta.url);
@@ -185,6 +187,51 @@ Deno.test("zip and tar: members as bytes, links left out", async () => {
   assert.equal(new TextDecoder().decode(await tar["a.txt"].data() as Uint8Array), "hello");
   const gnu = await state.tarExtract(at("gnu.tar.gz"));
   assert.deepEqual(await gnu["x".repeat(150)].tolist(), [97, 98, 99]);
+});
+
+Deno.test("loading: bytes in every form, and URLs of servers are told what to do", async () => {
+  const w = new Tensor([1, 2]), tree = { w: new Tensor([0, 0]) }, model = (t: Tensor) => t.add(1);
+  const loaders: [string, Uint8Array<ArrayBuffer>, (from: state.Loadable) => Promise<unknown>][] = [
+    [
+      "safeLoad",
+      Uint8Array.from(await state.safeBytes({ w })),
+      async (from) => (await state.safeLoad(from)).w.tolist(),
+    ],
+    ["npyLoad", Uint8Array.from(await state.npyBytes(w)), async (from) => (await state.npyLoad(from)).tolist()],
+    ["zipExtract", await Deno.readFile(at("stored.npz")), async (from) => Object.keys(await state.zipExtract(from))],
+    ["npzLoad", await Deno.readFile(at("stored.npz")), async (from) => Object.keys(await state.npzLoad(from))],
+    ["tarExtract", await Deno.readFile(at("small.tar")), async (from) => Object.keys(await state.tarExtract(from))],
+    ["torchLoad", await Deno.readFile(at("state.pt")), async (from) => (await state.torchLoad(from)).scalar.item()],
+    ["loadCheckpoint", Uint8Array.from(await state.checkpointBytes({ tree: { w } })), async (from) => {
+      await state.loadCheckpoint(from, { tree });
+      return tree.w.tolist();
+    }],
+    ["onnx.load", Uint8Array.from(await toBytes(model, [Tensor.ones([2])])), async (from) => {
+      const [y] = (await load(from)).call(Tensor.zeros([2]));
+      return (y as Tensor).tolist();
+    }],
+    [
+      "readGguf",
+      Uint8Array.from(await encodeGguf({ metadata: {}, tensors: { w } })),
+      async (from) => (await readGguf(from)).tensors.get("w")!.load().tolist(),
+    ],
+  ];
+  for (const [name, bytes, use] of loaders) {
+    const want = await use(new Tensor(bytes));
+    for (const from of [bytes, bytes.buffer, new Blob([bytes]), new File([bytes], "a")]) {
+      assert.deepEqual(await use(from), want, `${name} of a ${from.constructor.name}`);
+    }
+    for (const from of ["https://a.b/c", new URL("http://a.b/c")]) {
+      await assert.rejects(
+        () => use(from),
+        (e: Error) =>
+          e instanceof ArgumentError &&
+          /must be file:, not https?:; bytes that were fetched can be loaded/.test(e.message),
+      );
+    }
+    await assert.rejects(() => use(new Response("x") as never), { name: "ArgumentError", message: /not a Response/ });
+  }
+  assert.equal((await state.safeLoad(String(at("none"))).catch((e) => e)).code, "ENOENT");
 });
 
 Deno.test("TensorIO: reads, seeks and writes", async () => {

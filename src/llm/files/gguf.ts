@@ -10,8 +10,16 @@ import { FILES } from "../../device/files.ts";
 import { dtypes } from "../../dtype/dtype.ts";
 import { prod, roundUp } from "../../helpers/math.ts";
 import { checkOptions } from "../../helpers/options.ts";
-import { type Loadable, pathOf, placeOf, type PlaceOptions, type Source, withSource } from "../../state/source.ts";
-import { Tensor } from "../../tensor/tensor.ts";
+import {
+  isInMemory,
+  type Loadable,
+  pathOf,
+  placeOf,
+  type PlaceOptions,
+  type Source,
+  withSource,
+} from "../../state/source.ts";
+import type { Tensor } from "../../tensor/tensor.ts";
 import { type BlockFormat, dequantize, formatOfId } from "./block_formats.ts";
 
 /** The types of values that metadata may have, without lists. */
@@ -287,11 +295,11 @@ export async function readGguf<N extends string = string>(
   options: Checked<PlaceOptions, N> = {},
 ): Promise<Gguf> {
   checkOptions("read a GGUF file", options, ["device"]);
-  const place = placeOf(options), read: PlaceOptions = { device: from instanceof Tensor ? place : FILES };
+  const place = placeOf(options), read: PlaceOptions = { device: isInMemory(from) ? place : FILES };
   const [first, rest] = await withSource(from, read, (source) => {
     const file = parse(source, place), count = file.metadata.get("split.count")?.value ?? 1;
     if (typeof count !== "number" || count < 2) return [file, []] as const;
-    if (from instanceof Tensor) throw source.bad(`it is one of ${count} parts; load them by the path of the first`);
+    if (isInMemory(from)) throw source.bad(`it is one of ${count} parts; load them by the path of the first`);
     if (file.metadata.get("split.no")?.value !== 0 || count > 99999) {
       throw source.bad("it is not the first of its parts");
     }

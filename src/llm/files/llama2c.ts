@@ -8,8 +8,8 @@ import type { Checked } from "../../device/device.ts";
 import { FILES } from "../../device/files.ts";
 import { dtypes } from "../../dtype/dtype.ts";
 import { prod } from "../../helpers/math.ts";
-import { type Loadable, placeOf, type PlaceOptions, type Source, withSource } from "../../state/source.ts";
-import { Tensor } from "../../tensor/tensor.ts";
+import { isInMemory, type Loadable, placeOf, type PlaceOptions, type Source, withSource } from "../../state/source.ts";
+import type { Tensor } from "../../tensor/tensor.ts";
 import { BLOCK_FORMATS } from "./block_formats.ts";
 import type { Gguf, GgufEntry, GgufTensor } from "./gguf.ts";
 import { entryOf, type GgufInput, typed } from "./gguf_write.ts";
@@ -66,7 +66,7 @@ export async function readLlama2c<N extends string = string>(
   tokenizer: Loadable,
   options: Checked<PlaceOptions, N> = {},
 ): Promise<Gguf> {
-  const place = placeOf(options), where = (from: Loadable) => ({ device: from instanceof Tensor ? place : FILES });
+  const place = placeOf(options), where = (from: Loadable) => ({ device: isInMemory(from) ? place : FILES });
   const file = await withSource(weights, where(weights), (source) => {
     const [dim, ffn, layers, heads, kvHeads, signed, context] = headerOf(source), vocab = Math.abs(signed);
     const kv = dim / heads * kvHeads, tensors = new Map<string, GgufTensor>();

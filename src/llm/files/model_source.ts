@@ -11,15 +11,12 @@ import { type Loadable, pathOf } from "../../state/source.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import { type DownloadOptions, fetchModel, serverUrl } from "./model_download.ts";
 
-/**
- * A path, a `file:`, `http:` or `https:` URL, or bytes: a tensor, a Uint8Array, an ArrayBuffer, or a Blob, as a file that
- * was picked in a page is one.
- */
-export type ModelSource = Loadable | Uint8Array | ArrayBuffer | Blob;
+/** What {@linkcode Loadable} is, or an `http:` or `https:` URL. */
+export type ModelSource = Loadable;
 
 /** What is read, by which name. */
 export interface FoundModel {
-  readonly from: Loadable;
+  readonly from: string | URL | Tensor;
   readonly name: string;
   /** A folder of Hugging Face's? */
   readonly isFolder: boolean;
