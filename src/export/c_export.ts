@@ -45,7 +45,15 @@ export function declaration(a: PlanArray, name: string = a.name): string {
 
 /** A header begins so, for C and C++. */
 export function opened(upper: string): string[] {
-  return [`#ifndef ${upper}_H`, `#define ${upper}_H`, "#ifdef __cplusplus", 'extern "C" {', "#endif", ""];
+  return [
+    `#ifndef ${upper}_H`,
+    `#define ${upper}_H`,
+    "#include <stddef.h>",
+    "#ifdef __cplusplus",
+    'extern "C" {',
+    "#endif",
+    "",
+  ];
 }
 /** And ends so. */
 export const CLOSED: readonly string[] = ["", "#ifdef __cplusplus", "}", "#endif", "#endif", ""];
@@ -167,6 +175,10 @@ export class CText {
       `} ${name}_context;`,
       "",
     ];
+    lines.push(
+      `/* sizeof(${name}_context), for callers in other languages. */`,
+      `size_t ${name}_context_bytes(void);`,
+    );
     if (this.usesWeights) {
       lines.push(
         `/* weights: the bytes of ${name}.bin, at a multiple of 64; they stay the caller's, and must stay. */`,
@@ -304,6 +316,7 @@ export class CText {
     lines.push(...kernels.declarations, "", functions);
     for (const f of kernels.functions) if (f.part !== undefined) lines.push(...partFunction(f, f.part));
     if (this.usesWeights) lines.push(...this.embedded(`${name}.bin`, `${upper}_EMBED`, `${name}_weights`), "");
+    lines.push(`size_t ${name}_context_bytes(void) { return sizeof(${name}_context); }`, "");
     if (this.usesWeights) {
       lines.push(`void ${name}_init(${name}_context *context, const void *weights) {`);
       lines.push("  context->weights = (const unsigned char *)weights;");
@@ -333,14 +346,18 @@ export class CText {
 
   /** A function that gives the bytes of a file, where a macro asks for that. */
   protected embedded(file: string, macro: string, symbol: string): string[] {
+    const path = macro.replace(/EMBED$/, "BIN");
     return [
       `#ifdef ${macro}`,
+      `#ifndef ${path}`,
+      `#define ${path} "${file}" /* from where the compiler runs, or from its -I */`,
+      "#endif",
       "#if defined(__STDC_VERSION__) && __STDC_VERSION__ >= 202311L && defined(__has_embed)",
       `static const _Alignas(64) unsigned char ${symbol}_bytes[] = {`,
-      `#embed "${file}"`,
+      `#embed ${path}`,
       "};",
       "#elif defined(__ELF__)",
-      `__asm__(".pushsection .rodata\\n.balign 64\\n${symbol}_bytes:\\n.incbin \\"${file}\\"\\n.popsection\\n");`,
+      `__asm__(".pushsection .rodata\\n.balign 64\\n${symbol}_bytes:\\n.incbin \\"" ${path} "\\"\\n.popsection\\n");`,
       ...["#ifdef __cplusplus", 'extern "C"', "#else", "extern", "#endif"],
       `const unsigned char ${symbol}_bytes[];`,
       "#else",
@@ -497,11 +514,13 @@ export class CText {
     return [
       "# example: runs the recorded call. CFLAGS are yours: -O3 -march=native for this machine alone" +
       `${wide ? ", on x86 with -mprefer-vector-width=512" : ""}.`,
+      "# As C++: make CC=g++ STD='-x c++ -std=c++17'.",
       "CC ?= cc",
       "CFLAGS ?= -O2",
+      "STD ?= -std=c11",
       "",
       `example: ${name}_test.c ${name}.c ${name}.h${this.isShared ? ` ${name}_threads.c ${name}_threads.h` : ""}${bin}`,
-      `\t$(CC) -std=c11 $(CFLAGS)${this.usesWeights ? ` -D${this.upper}_EMBED` : ""} -o $@ ${name}_test.c ${name}.c${
+      `\t$(CC) $(STD) $(CFLAGS)${this.usesWeights ? ` -D${this.upper}_EMBED` : ""} -o $@ ${name}_test.c ${name}.c${
         this.isShared ? ` ${name}_threads.c -pthread` : ""
       } -lm`,
       "",

@@ -16,7 +16,7 @@ const RESERVED = new Set(
     "sizeof static struct super switch template this throw true try typedef typename typeof union unsigned using var " +
     "virtual void volatile while with xor yield NULL context memory init run reset test arena index " +
     "bytes seed weights exp log sin sqrt trunc abs max min floor pow memcpy nullptr dim3 INLINE NAN INFINITY errno " +
-    "linux unix CLONES ONE_MACHINE").split(" "),
+    "linux unix CLONES ONE_MACHINE context_bytes share_by").split(" "),
 );
 /** Functions and types of a runtime that a source uses, and its vectors. */
 const OF_RUNTIMES = /^(?:[fiu]\d+x\d+|cuda[A-Z].*|(?:Big)?(?:Int|Uint|Float)\d+Array|RangeError|BigInt|Number|Object)$/;
@@ -49,7 +49,7 @@ export function localName(wanted: string, taken: Iterable<string>): string {
 }
 
 /** What functions of loaders and pages use of what is around them. */
-const OF_LOADERS = new Set(["m", "e", "c", "k", "lo", "out", "taken", "write", "queue", "counter"]);
+const OF_LOADERS = new Set(["m", "e", "c", "k", "lo", "out", "taken", "put", "write", "queue", "counter"]);
 
 /** A parameter of a function of a loader. */
 export function loaderParameter(name: string): string {

@@ -111,13 +111,13 @@ function wasmModule(entries: readonly PlanEntry[], writer: Standalone): Uint8Arr
   });
 }
 
-/** What loaders take for an input, also nested lists, as text; of symbolic sizes there may be fewer numbers. */
-export function takenText(entries: readonly PlanEntry[]): string {
-  const fits = entries.some((e) => e.plan.variables.length > 0) ? "<=" : "===";
-  return `const taken = (name, size, x) => {
-  if (Array.isArray(x)) x = x.flat(1 / 0);
-  if (!(x.length ${fits} size)) throw new RangeError(\`\${name} takes \${size} numbers, not \${x.length}\`);
-  return x;
+/** What loaders do with an input `x`, also with nested lists, as text; of symbolic sizes there may be fewer numbers. */
+export function inputText(entries: readonly PlanEntry[], parameters: string, size: string, then: string): string {
+  const isOther = entries.some((e) => e.plan.variables.length > 0) ? `!(x.length <= ${size})` : `x.length != ${size}`;
+  return `(${parameters}) => {
+  x = x.flat?.(99) ?? x;
+  if (${isOther}) throw RangeError(\`\${name} takes \${${size}} numbers, not \${x.length}\`);
+  ${then};
 };`;
 }
 
@@ -135,6 +135,24 @@ export function needsOf(entries: readonly PlanEntry[]): {
   };
 }
 
+/**
+ * What loaders make bytes of, as text: of files by URL, those on disk too, which not every runtime's `fetch` reads, and of
+ * views of any type. What is not there is told; so are weights of another size, as where a server answers by a page. What
+ * reads files is named where no bundler looks for it.
+ */
+function bytesText(): string {
+  return `const get = async (x, n, fs = "node:fs") => {
+  if (!x.byteLength) {
+    const r = /^file:/.test(x) ? new Response((await import(fs)).readFileSync(new URL(x))) : await fetch(x);
+    if (!r.ok) throw Error(x + " " + r.status);
+    x = await r.arrayBuffer();
+  }
+  x = new Uint8Array(x.buffer ?? x, x.byteOffset, x.byteLength);
+  if (n - x.length) throw RangeError(\`weights: \${x.length} of \${n} bytes\`);
+  return x;
+};`;
+}
+
 /** The method of a loader that calls a function of the module. */
 function methodText(e: PlanEntry, shown: ReadonlyMap<number, string>): string[] {
   const { variables } = e.plan, inputs = arraysOf(e.plan, "input"), outputs = arraysOf(e.plan, "output");
@@ -147,7 +165,7 @@ function methodText(e: PlanEntry, shown: ReadonlyMap<number, string>): string[] 
     `    ${entryName(e)}(${parameters.join(", ")}) {`,
     ...inputs.map(([n, { name }]) => {
       const view = `m.${shown.get(n)}`, x = loaderParameter(name);
-      return `      if (${x} && ${x} !== ${view}) ${view}.set(taken("${name}", ${view}.length, ${x}));`;
+      return `      if (${x}) put("${name}", ${view}, ${x});`;
     }),
     ...(variables.length > 0
       ? [
@@ -170,14 +188,17 @@ function wasmLoader(entries: readonly PlanEntry[]): string {
   });
   return [
     `// @ts-self-types="./${name}.d.ts"`,
-    `const get = async (x) => typeof x === "string" || x instanceof URL ? (await fetch(x)).arrayBuffer() : x;`,
-    ...(needs.inputs ? [takenText(entries)] : []),
-    `/** Both as bytes, or by URL; without them, the files beside this one. */`,
+    bytesText(),
+    ...(needs.inputs
+      ? [`const put = ${inputText(entries, "name, to, x", "to.length", "if (x != to) to.set(x)")}`]
+      : []),
     `export async function load(wasm = new URL("./${name}.wasm", import.meta.url)${
       needs.weights ? `, weights = new URL("./${name}.bin", import.meta.url)` : ""
     }) {`,
-    "  const { instance: { exports: e } } = await WebAssembly.instantiate(await get(wasm)), b = e.memory.buffer;",
-    ...(needs.weights ? ["  new Uint8Array(b, e.weights.value).set(new Uint8Array(await get(weights)));"] : []),
+    "  const e = (await WebAssembly.instantiate(await get(wasm))).instance.exports, b = e.memory.buffer;",
+    ...(needs.weights
+      ? [`  new Uint8Array(b, e.weights.value).set(await get(weights, ${plan.weightBytes + plan.stateBytes}));`]
+      : []),
     "  e.init();",
     "  const m = {",
     ...views,
@@ -193,8 +214,14 @@ function wasmLoader(entries: readonly PlanEntry[]): string {
   ].join("\n");
 }
 
-/** The type of a method of the loader. */
-function methodType(e: PlanEntry): string[] {
+/** The type of what sets random numbers. */
+export const SEED_TYPE: readonly string[] = [
+  "  /** Where random numbers begin. */",
+  "  seed(seed: number | bigint, counter?: number | bigint): void;",
+];
+
+/** The type of a method of the loader, or of one that gives numbers of its own, later. */
+export function methodType(e: PlanEntry, isLater: boolean): string[] {
   const { variables } = e.plan, outputs = arraysOf(e.plan, "output").map(([, a]) => a), hasSizes = variables.length > 0;
   const result = outputs.length === 0
     ? "undefined"
@@ -208,8 +235,10 @@ function methodType(e: PlanEntry): string[] {
     ...variables.map((v) => `${v.name}: number`),
   ];
   return [
-    "  /** Copies inputs that are given into the module, and runs it; the next run overwrites what this one gives. */",
-    `  ${entryName(e)}(${parameters.join(", ")}): ${result};`,
+    isLater
+      ? "  /** Runs on inputs that are given, and on what the last run had for others. */"
+      : "  /** Copies inputs that are given into the module, and runs it; the next run overwrites what this one gives. */",
+    `  ${entryName(e)}(${parameters.join(", ")}): ${isLater ? `Promise<${result}>` : result};`,
   ];
 }
 
@@ -228,11 +257,10 @@ function wasmTypes(entries: readonly PlanEntry[]): string {
     }),
     "  /** State as in the beginning. */",
     "  reset(): void;",
-    ...(needs.draws
-      ? ["  /** Where random numbers begin. */", "  seed(seed: number | bigint, counter?: number | bigint): void;"]
-      : []),
-    ...entries.flatMap(methodType),
+    ...(needs.draws ? SEED_TYPE : []),
+    ...entries.flatMap((e) => methodType(e, false)),
     "}",
+    "/** The module and its weights, as bytes or by URL; without them, the files beside this one. */",
     `export function load(wasm?: ${bytes}${needs.weights ? `, weights?: ${bytes}` : ""}): Promise<${title}>;`,
     "",
   ].join("\n");

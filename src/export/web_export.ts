@@ -29,7 +29,16 @@ import {
 } from "./export_plan.ts";
 import { loaderParameter } from "./export_names.ts";
 import { gridExpression } from "./grid_expression.ts";
-import { argumentsText, jsArray, needsOf, resultsText, takenText, writeWasm } from "./wasm_export.ts";
+import {
+  argumentsText,
+  inputText,
+  jsArray,
+  methodType,
+  needsOf,
+  resultsText,
+  SEED_TYPE,
+  writeWasm,
+} from "./wasm_export.ts";
 
 /** Buffers are multiples of a vector; bindings begin at multiples of 256. */
 const GRAIN = 16, BINDING = 256;
@@ -217,25 +226,34 @@ function pageModule(action: string, entries: readonly PlanEntry[]): string {
   const [{ plan }] = entries, { name } = plan, memory = new Memory(entries), shaders = new Shaders(plan, memory);
   const functions = entries.map((e) => functionText(action, e, shaders)).join("\n"), needs = needsOf(entries);
   const texts = shaders.texts.map((s) => `  \`${compact(s).replace(/[\\`$]/g, "\\$&")}\`,`);
+  const bytes = plan.weightBytes + plan.stateBytes;
   const byWasm = entries.map(entryName).map((n) => `${n}: async (...args) => own(m.${n}(...args))`);
   return `// ${name}: shaders and what runs them; WebAssembly where there is no adapter. Written by dinograd.
 const SHADERS = [
 ${texts.join("\n")}
 ];
 const BUFFERS = ${JSON.stringify(memory.buffers)};
-${needs.draws ? "const lo = (x) => Number(BigInt.asUintN(32, x));\n" : ""}${needs.inputs ? takenText(entries) : ""}
+${needs.draws ? "const lo = (x) => Number(BigInt.asUintN(32, x));\n" : ""}${
+    needs.inputs ? `const taken = ${inputText(entries, "name, n, x", "n", "return x")}` : ""
+  }
 const own = (y) => y?.slice?.() ?? (y && Object.fromEntries(Object.entries(y).map(([n, a]) => [n, a.slice()])));
-/** weights: their bytes; device: a GPUDevice, or null for WebAssembly. */
 export async function load(weights, device) {
-${needs.weights ? `  weights ??= await (await fetch(new URL("./${name}.bin", import.meta.url))).arrayBuffer();` : ""}
+${
+    needs.weights
+      ? `  if (!weights?.byteLength) {
+    weights = await (await fetch(weights ?? new URL("./${name}.bin", import.meta.url))).arrayBuffer();
+  }
+  const bytes = new Uint8Array(weights.buffer ?? weights, weights.byteOffset, weights.byteLength);
+  if (bytes.length !== ${bytes}) throw RangeError(\`weights: \${bytes.length} of ${bytes} bytes\`);`
+      : "  const bytes = new Uint8Array(0);"
+  }
   if (device === undefined) device = await (await globalThis.navigator?.gpu?.requestAdapter())?.requestDevice();
   if (!device) {
     const m = await (await import(new URL("./${name}.js", import.meta.url))).load(undefined${
-    needs.weights ? ", weights" : ""
+    needs.weights ? ", bytes" : ""
   });
     return { ...m, device: "WASM", ${byWasm.join(", ")} };
   }
-  const bytes = new Uint8Array(weights ?? 0);
   const buffers = BUFFERS.map(([size]) => device.createBuffer({ size, usage: 0x8c }));
   const write = (i, b) => {
     const all = b.byteLength % 4 ? new Uint8Array(b.byteLength + 3 & ~3) : undefined;
@@ -294,6 +312,31 @@ ${needs.draws ? "    seed: (s, n = 0n) => [seed, counter] = [BigInt(s), BigInt(n
   };
 }
 `;
+}
+
+/** The types of the module that runs shaders. */
+function pageTypes(entries: readonly PlanEntry[]): string {
+  const [{ plan: { name } }] = entries, { draws, weights } = needsOf(entries);
+  const title = `${name[0].toUpperCase()}${name.slice(1)}Web`;
+  return [
+    `import type { Numbers } from "./${name}.js";`,
+    `/** What runs by shaders, or, as \`device\` says, by WebAssembly. */`,
+    `export interface ${title} {`,
+    '  readonly device: "WEBGPU" | "WASM";',
+    "  /** State as in the beginning. */",
+    "  reset(): void;",
+    ...(draws ? SEED_TYPE : []),
+    ...entries.flatMap((e) => methodType(e, true)),
+    "}",
+    "/**",
+    ...(weights ? [" * @param weights as bytes or by URL; without them, the file beside this one"] : []),
+    " * @param device a GPUDevice of yours, or null for WebAssembly; without it, the adapter that the browser offers",
+    " */",
+    `export function load(weights?: ${
+      weights ? "string | URL | BufferSource" : "undefined"
+    }, device?: object | null): Promise<${title}>;`,
+    "",
+  ].join("\n");
 }
 
 /** Code that makes addresses of files that lie in the page: modules name those before them. */
@@ -401,7 +444,8 @@ export function writeWeb(
   const [{ plan }] = entries, { name } = plan;
   checkDTypes(action, plan);
   const files = new Map(writeWasm(entries, writer, weights));
-  files.set(`${name}_web.js`, pageModule(action, entries));
+  files.set(`${name}_web.js`, `// @ts-self-types="./${name}_web.d.ts"\n${pageModule(action, entries)}`);
+  files.set(`${name}_web.d.ts`, pageTypes(entries));
   if (!single) return files.set("index.html", page(entries));
   const inside = [".wasm", ".bin", ".test.json", ".js", "_web.js"].map((end) => name + end).filter((n) => files.has(n));
   return new Map([["index.html", page(entries, new Map(inside.map((n) => [n, files.get(n)!])))]]);

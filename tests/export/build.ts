@@ -9,7 +9,7 @@ export interface CCompiler {
 }
 
 /** The first of some programs that starts. */
-function firstOf(names: readonly string[]): string | undefined {
+export function firstOf(names: readonly string[]): string | undefined {
   return names.find((name) => {
     try {
       return new Deno.Command(name, { args: ["--version"], stdout: "null", stderr: "null" }).outputSync().success;
