@@ -49,10 +49,26 @@ function pairsOf(options: ReadonlyMap<string, string>, option: string): Map<stri
   );
 }
 
+/** Names of `--sizes` and `--values` that the model has not. @throws {Error} */
+function checkNames(option: string, given: ReadonlyMap<string, number>, known: Iterable<string>): void {
+  const names = new Set(known);
+  for (const name of given.keys()) {
+    if (!names.has(name)) {
+      const list = names.size === 0 ? "none is free" : [...names].join(", ");
+      throw new Error(`There is no "${name}" for --${option}: ${list}`);
+    }
+  }
+}
+
 async function bench(file: string, options: ReadonlyMap<string, string>): Promise<void> {
   const device = (options.get("device") ?? defaultDevice()) as DeviceName, runs = Number(options.get("runs") ?? 20);
+  if (!(Number.isInteger(runs) && runs > 0)) throw new Error(`--runs takes a number, not "${options.get("runs")}"`);
   const sizes = pairsOf(options, "sizes"), values = pairsOf(options, "values");
   const start = performance.now(), model = await load(file, { device }), loaded = performance.now();
+  const isFree = (n: number | string): n is string => typeof n === "string" && n !== "";
+  const free = new Set(model.inputs.filter((p) => !values.has(p.name)).flatMap((p) => p.shape ?? []).filter(isFree));
+  checkNames("sizes", sizes, free);
+  checkNames("values", values, model.inputs.map((p) => p.name));
   const drawn = model.inputs.filter((p) => !values.has(p.name)),
     inputs = drawn.map((p) => randomInput(p, sizes, device));
   const call = jit((...xs: Tensor[]) => {
@@ -67,7 +83,11 @@ async function bench(file: string, options: ReadonlyMap<string, string>): Promis
     for (const t of call(...inputs)) await t.data();
     return performance.now() - from;
   };
-  const first = await once();
+  const first = await once().catch((cause) => {
+    const taken = [...free].filter((n) => !sizes.has(n)).map((n) => `${n}=1`);
+    const hint = taken.length > 0 ? `; free sizes were ${taken.join(",")}: give others by --sizes name=n,...` : "";
+    throw new Error(`${cause instanceof Error ? cause.message : cause}${hint}`, { cause });
+  });
   await once();
   GlobalCounters.reset();
   const times: number[] = [];
@@ -78,7 +98,12 @@ async function bench(file: string, options: ReadonlyMap<string, string>): Promis
 }
 
 if (import.meta.main) {
-  const { file, bench: timed, options } = readArguments(Deno.args);
-  console.log(String(await info(file)));
-  if (timed) await bench(file, options);
+  try {
+    const { file, bench: timed, options } = readArguments(Deno.args);
+    console.log(String(await info(file)));
+    if (timed) await bench(file, options);
+  } catch (error) {
+    console.error(error instanceof Error ? `${error.name}: ${error.message}` : error);
+    Deno.exit(1);
+  }
 }

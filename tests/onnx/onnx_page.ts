@@ -32,6 +32,7 @@ const step = jit((x: Tensor) => model.call(x).y as Tensor);
   bytes in memory it is given, as \`onnx.load(bytes, { files: { "model.onnx.data": data } })\`.
 - Outputs come by name, \`const { logits } = model.call(x)\`, or in the order of the model, \`const [y, z] = model.call(x)\`:
   names that are numbers, as PyTorch gives them, have another order as keys of an object.
+- \`deno task onnx MODEL --bench\` takes free sizes as 1, \`--sizes name=n,...\` gives others.
 - An attribute or input of an operator of com.microsoft that is not known is refused, not passed over.
 - A model is checked before anything runs: names that nothing gives, cycles, functions that call themselves, tensors
   whose bytes are not those of their shape are refused by the name of the node or initializer.
