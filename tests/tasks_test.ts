@@ -27,7 +27,7 @@ const TASKS: Readonly<Record<string, readonly [args: readonly string[], printed:
   "demo:dist": [["--ranks", "2", "--epochs", "1"], /test accuracy \d+|there is no mpirun/],
   test: [["tests/renderer/natural_test.ts"], /^\d+ passed, 0 failed, 0 skipped$/m],
   "test:bare": [["--with=nothing", "tests/renderer/natural_test.ts"], /^\d+ passed, 0 failed, 0 skipped$/m],
-  "test:web": "web/web_test.ts runs it",
+  "test:web": [["tests/renderer/natural_test.ts"], /^\d+ passed, 0 failed, \d+ skipped$/m],
   "test:dist": "the suite runs its tests, fewer of them",
   "test:cuda": [["--suites", "card", "--only", "ptx"], /passed|nothing was tested/],
   web: [["--no-serve", "--out", `${written}/web`], /^built /m],
