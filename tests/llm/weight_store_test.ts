@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { Device, DTypeError, GlobalCounters, jit, Tensor } from "../../mod.ts";
 import { BLOCK_FORMATS, type BlockFormat, dequantize, type GgufTensor, readGguf } from "../../src/llm/llm.ts";
 import { Weight, WeightStore } from "../../src/llm/model/weight_store.ts";
+import { plainTensor } from "../../src/llm/files/llama2c.ts";
 import { LanguageModel, quantizeModel, writeGguf } from "../../src/llm/llm.ts";
 import { inFolder } from "../support/folder.ts";
 import { Random } from "../support/random.ts";
@@ -174,6 +175,50 @@ Deno.test("weights: blocks of one format that read the same are one product, and
     "w0+w2.0 4,16,1,16,1",
     "w0+w2.1 4,16,8,16,4",
   ]);
+});
+
+Deno.test("weights: elements that come from a file and read the same are one product, until one of them is trained", async () => {
+  const device = "WASM", sizes = [6, 4, 4];
+  const made = (on: string) =>
+    new Map(sizes.map((m, i) => {
+      const x = Tensor.arange(m * 8, { device: on as "JS" }).mul(0.37).add(i).sin().reshape([m, 8]).realize();
+      return [`w${i}`, plainTensor(`w${i}`, x, on)];
+    }));
+  const store = new WeightStore(made("JS"), device, "a file"), x = Tensor.rand([3, 8], { device }).realize();
+  const products = store.products(["w0", "w1", "w2"]), names = () => [...store.memory.keys()].sort();
+  const near = async (given: readonly Tensor[]) => {
+    for (const [i, y] of given.entries()) {
+      const want = x.matmul(store.get(`w${i}`).values().transpose(0, 1));
+      assert.deepEqual(y.shape, [3, sizes[i]]);
+      assert.ok(await y.sub(want).abs().max().item() as number < 1e-5);
+    }
+  };
+  store.realize();
+  assert.deepEqual(names(), ["w0+w1+w2"]);
+  await near(products(x));
+  assert.equal(store.nbytes(), 4 * 8 * 14);
+  // one is written to: it has memory of its own, and the others keep theirs
+  const w = store.get("w1").memory;
+  w.assign(w.mul(0).add(2)).realize();
+  await near(products(x));
+  assert.ok((await products(x)[1].sub(x.sum(1, { keepdim: true }).mul(2)).abs().max().item() as number) < 1e-5);
+  assert.deepEqual(names(), ["w0+w1+w2", "w1"]);
+  for (const i of [0, 2]) void store.get(`w${i}`).memory;
+  await near(products(x));
+  assert.deepEqual(names(), ["w0", "w1", "w2"]);
+  // what is on the device is somebody's, and stays where it is
+  const there = new WeightStore(made(device), device, "a file");
+  there.products(["w0", "w1", "w2"]);
+  there.realize();
+  assert.deepEqual([...there.memory.keys()], ["w0", "w1", "w2"]);
+});
+
+Deno.test("weights: a token of a model in a file takes eight kernels a layer", async () => {
+  using model = await LanguageModel.load(STORIES, { context: 64, device: "WASM" });
+  const counts: number[] = [];
+  for await (const _ of model.generate("Once upon", { maxTokens: 6 })) counts.push(GlobalCounters.kernelCount);
+  const { layers } = model.spec, last = counts.at(-1)! - counts.at(-2)!;
+  assert.ok(last <= 8 * layers + 3, `${last} kernels for ${layers} layers`);
 });
 
 Deno.test("weights: a token of a quantized model takes no kernels for squares and sizes of what is in memory", async () => {

@@ -32,8 +32,9 @@ function realized(planes: readonly Tensor[], device: string, format: BlockFormat
   return { memory, seen: isLaid ? memory.map(seen) : memory };
 }
 
-/** The product of `x` `[..., n]` and planes. */
+/** The product of `x` `[..., n]` and planes, or elements. */
 function productOf(x: Tensor, planes: readonly Tensor[], device: string, format: BlockFormat): Tensor {
+  if (format.plain !== undefined) return x.matmul(planes[0].cast(dtypes.float32).transpose(0, 1));
   const [m, blocks] = planes[0].shape;
   if (multipliesBytes(device, format, planes[0].ndim === 3 ? [m, blocks] : [])) {
     return productOfBytes(x, planes, format);
@@ -79,11 +80,15 @@ export class Weight {
     if (this.format.plain !== undefined) void this.held.memory[0].realize();
     else this.sorting((planes) => this.held = realized(planes, this.device, this.format));
   }
-  /** What `use` makes of planes of bytes, which are given back then. */
+  /** Does it come to the device when it is read, or is it there? */
+  get isElsewhere(): boolean {
+    return this.source.raw().device !== this.device;
+  }
+  /** What `use` makes of planes of bytes, or of elements, which are given back then. */
   sorting(use: (planes: readonly Tensor[]) => void): void {
-    const there = this.bytes(), isCopy = there.device !== this.source.raw().device;
+    const isCopy = this.isElsewhere, there = this.bytes();
     if (isCopy) there.realize();
-    use(planesOf(there, this.format));
+    use(this.format.plain === undefined ? planesOf(there, this.format) : [there]);
     if (isCopy) there.dispose();
   }
   /** Its planes are rows `[from, to)` of a stack's. */
@@ -108,10 +113,16 @@ export class Weight {
   get stored(): readonly Tensor[] {
     return this.held.memory;
   }
-  /** Its elements, which can be trained. @throws {DTypeError} for blocks, which have none */
+  /** Its elements, which can be trained: a part of a stack becomes a weight of its own. @throws {DTypeError} for blocks, which have none */
   get memory(): Tensor {
     const { format, name } = this.source;
-    if (format.plain !== undefined) return this.held.memory[0];
+    if (format.plain !== undefined) {
+      if (this.stack !== undefined) {
+        this.held = asTheyAre(this.held.memory[0].contiguous().realize());
+        this.stack = undefined;
+      }
+      return this.held.memory[0];
+    }
     throw new DTypeError("take the elements of a weight", {
       reason: `"${name}" is in blocks of ${format.name}; its parts are planes, its numbers values()`,
     });
@@ -134,9 +145,7 @@ export class Weight {
   }
   /** `x` `[..., n]` times it, `[m, n]`: `[..., m]`. */
   product(x: Tensor): Tensor {
-    const { format } = this.source, isPlain = format.plain !== undefined;
-    const y = isPlain ? x.matmul(this.values().transpose(0, 1)) : productOf(x, this.held.seen, this.device, format);
-    return this.adapted(x, y);
+    return this.adapted(x, productOf(x, this.held.seen, this.device, this.format));
   }
   /** The product of `x`, of the product without what is added to it. */
   adapted(x: Tensor, y: Tensor): Tensor {
@@ -162,7 +171,7 @@ export class Weight {
   }
 }
 
-/** Weights `[m, n]` in blocks of one format, one below the other: one product gives those of all. */
+/** Weights `[m, n]` of one format, one below the other: one product gives those of all. */
 class WeightStack {
   private held: Planes = NO_PLANES;
   constructor(private readonly parts: readonly Weight[], private readonly device: string) {}
@@ -178,16 +187,25 @@ class WeightStack {
         const next = parts[all.length];
         if (next !== undefined) return next.sorting((planes) => read([...all, planes]));
         const joined = all[0].map((_, i) => Tensor.cat(all.map((planes) => planes[i]), 0));
-        this.held = realized(joined, this.device, parts[0].format);
+        const { format } = parts[0];
+        if (format.plain === undefined) this.held = realized(joined, this.device, format);
+        else this.held = asTheyAre(joined[0].contiguous().realize());
       };
     read([]);
     let at = 0;
     for (const w of parts) w.layIn(this, at, at += w.shape[0]);
   }
+  /** Is any weight a part of it still? */
+  get isUsed(): boolean {
+    return this.parts.some((w) => w.isIn(this));
+  }
   /** `x` `[..., n]` times each. */
   products(x: Tensor): Tensor[] {
     const { parts, held } = this;
-    if (parts.some((w) => !w.isIn(this))) return parts.map((w) => w.product(x));
+    if (parts.some((w) => !w.isIn(this))) {
+      if (!this.isUsed) this.held = NO_PLANES;
+      return parts.map((w) => w.product(x));
+    }
     const y = productOf(x, held.seen, this.device, parts[0].format);
     return y.split(parts.map((w) => w.shape[0]), -1).map((y, i) => parts[i].adapted(x, y));
   }
@@ -224,15 +242,16 @@ export class WeightStore {
     return weight;
   }
   /**
-   * The products of an `x` with several weights that must be there. Those in blocks of one format are put below each
-   * other when they are read, and are one product.
+   * The products of an `x` with several weights that must be there. Those of one format are put below each other when
+   * they are read, and are one product; elements that are on the device already stay where they are.
    */
   products(names: readonly string[]): (x: Tensor) => Tensor[] {
     const weights = names.map((name) => this.get(name)), found: ((x: Tensor) => Tensor[])[] = [], order: number[] = [];
     for (const format of new Set(weights.map((w) => w.format))) {
       const of = weights.flatMap((w, i) => w.format === format ? [i] : []), parts = of.map((i) => weights[i]);
       order.push(...of);
-      if (format.plain !== undefined || parts.length === 1) found.push((x) => parts.map((w) => w.product(x)));
+      const isThere = format.plain !== undefined && !parts.every((w) => w.isElsewhere);
+      if (isThere || parts.length === 1) found.push((x) => parts.map((w) => w.product(x)));
       else {
         const stack = new WeightStack(parts, this.device);
         this.stacks.set(of.map((i) => names[i]).join("+"), stack);
@@ -260,7 +279,7 @@ export class WeightStore {
     const put = (name: string, planes: readonly Tensor[]): void =>
       planes.forEach((x, i) => out.set(planes.length === 1 ? name : `${name}.${i}`, x));
     for (const [name, w] of this.made) if (!w.isPart) put(name, w.stored);
-    for (const [name, s] of this.stacks) put(name, s.planes.memory);
+    for (const [name, s] of this.stacks) if (s.isUsed) put(name, s.planes.memory);
     return out;
   }
   /** How many numbers they stand for. */
