@@ -4,15 +4,15 @@
  * @module
  */
 import * as dinograd from "../../../mod.ts";
-import { Device, nn, state, Tensor, Variable } from "../../../mod.ts";
+import { Device, nn, state, Tensor } from "../../../mod.ts";
 import { Mesh } from "../../../src/dist/dist.ts";
 import * as lazyLayers from "../../../src/nn/layers/named/lazy_layers.ts";
 import * as padLayers from "../../../src/nn/layers/named/pad_layers.ts";
 import * as layersOfFunctions from "../../../src/nn/layers/method_layers.ts";
 import { MeshShape } from "../../../src/uop/core/sharding.ts";
-import { type Call, f32, free, made, type MakeCall, of } from "./argument_makers.ts";
+import { type Call, f32, free, made, type MakeCall } from "./argument_makers.ts";
 import { KERNEL_FUNCTIONS } from "./argument_calls_kernel.ts";
-import { KIT_CLASSES, KIT_FUNCTIONS, KIT_MEMBERS } from "./argument_calls_kit.ts";
+import { KIT_CLASSES, KIT_FUNCTIONS } from "./argument_calls_kit.ts";
 import {
   any,
   type Arg,
@@ -40,21 +40,10 @@ import {
   tensor,
   tensors,
   text,
-  value,
   variadic,
 } from "./argument_kinds.ts";
+import { decoder, encoder, exp, sgd, sum, trained, weights } from "./argument_objects.ts";
 
-/** Functions that fail for nothing, as users' own may. */
-const exp = (x: unknown): Tensor => x instanceof Tensor ? x.exp() : f32(2).exp();
-const sum = (x: unknown): Tensor => x instanceof Tensor ? x.sum() : f32(2).sum();
-
-const weights = (): Tensor[] => [new Tensor([1, 2], { requiresGrad: true })];
-const trained = (): Tensor[] => {
-  const w = weights();
-  w[0].square().sum().backward();
-  return w;
-};
-const sgd = (): nn.optim.SGD => new nn.optim.SGD(trained(), { lr: 0.1 });
 const lr = either(0.1, num(1), tensor(f32(1)));
 const RULE = { lr, weightDecay: num(0), device: device("JS") };
 const MOMENTS = { b1: num(0.9), b2: num(0.999), eps: num(1e-8) };
@@ -117,11 +106,7 @@ const transformer = (): Arg[] => [
     bias: bool(true),
   }),
 ];
-const encoder = () => new nn.TransformerEncoderLayer(4, 2, { dimFeedforward: 4 });
-const decoder = () => new nn.TransformerDecoderLayer(4, 2, { dimFeedforward: 4 });
 const called = (): Arg => instance(new nn.LayerNorm(4), nn.LayerNorm);
-const masks = (): Arg =>
-  opts({ attnMask: tensor(f32(2, 2)), keyPaddingMask: tensor(Tensor.zeros([1, 2])), isCausal: bool(false) });
 const npy = await state.npyBytes(f32(2, 3));
 const safe = await state.safeBytes({ w: f32(2, 3) });
 const placed = (): Arg => opts({ device: device("JS") });
@@ -247,9 +232,6 @@ export const FUNCTIONS: Readonly<Record<string, MakeCall>> = {
   "state.torchLoad": made(() => [file(), archive()]),
   "state.zipExtract": made(() => [file(), archive()]),
 };
-
-/** Calls of what a function of functions gives. */
-const applied = (make: () => unknown, ...args: Arg[]): MakeCall => () => ({ self: { call: make() }, args });
 
 /** Public classes, by their path in mod.ts, as constructors. */
 export const CLASSES: Readonly<Record<string, MakeCall>> = {
@@ -461,153 +443,6 @@ export const CLASSES: Readonly<Record<string, MakeCall>> = {
     opts({ initScale: num(2), growthFactor: num(2), backoffFactor: num(0.5), growthInterval: int(3) }),
   ),
   "state.TensorIO": made(() => [tensor(new Tensor(new Uint8Array([1, 2])))]),
-};
-
-const scaler = (): nn.optim.GradScaler => new nn.optim.GradScaler();
-const norm = of(() => new nn.BatchNorm(2), tensor(f32(1, 2, 3)));
-const io = (): object => new state.TensorIO(new Tensor(new Uint8Array([1, 2, 3])).realize());
-const step = opts({ when: tensor(new Tensor(true)), also: tensors([f32(1)]) });
-const optimizerMembers = (make: () => object): Readonly<Record<string, MakeCall>> => ({
-  setLr: of(make, num(0.5)),
-  getLr: of(make),
-  zeroGrad: of(make),
-  step: () => ({ self: make(), args: [step], training: true }),
-  scheduleStep: () => ({ self: make(), args: [step], training: true }),
-});
-const group = (): object => new nn.optim.OptimizerGroup(sgd());
-const plain = (): object => new nn.optim.StepLR(sgd(), { stepSize: 1 });
-const three = tensor(f32(2, 3));
-const sequence = tensor(f32(2, 1, 4));
-
-/** Public methods of classes, by class. Of a class that is not listed those of the class it extends serve. */
-export const MEMBERS: Readonly<Record<string, Readonly<Record<string, MakeCall>>>> = {
-  ...KIT_MEMBERS,
-  Variable: { bind: of(() => new Variable("n", 1, 9), int(3)), toString: of(() => new Variable("n", 1, 9)) },
-  BatchNorm: { call: norm, calcStats: norm },
-  Conv2d: { call: of(() => new nn.Conv2d(2, 2, 2), tensor(f32(1, 2, 3, 3))) },
-  Conv1d: { call: of(() => new nn.Conv1d(2, 2, 2), tensor(f32(1, 2, 3))) },
-  Conv3d: { call: of(() => new nn.Conv3d(2, 2, 2), tensor(f32(1, 2, 3, 3, 3))) },
-  ConvTranspose2d: { call: of(() => new nn.ConvTranspose2d(2, 2, 2), tensor(f32(1, 2, 3, 3))) },
-  ConvTranspose1d: { call: of(() => new nn.ConvTranspose1d(2, 2, 2), tensor(f32(1, 2, 3))) },
-  ConvTranspose3d: { call: of(() => new nn.ConvTranspose3d(2, 2, 2), tensor(f32(1, 2, 3, 3, 3))) },
-  Dropout: { call: of(() => new nn.Dropout(), three) },
-  Dropout2d: { call: of(() => new nn.Dropout2d(), three) },
-  AlphaDropout: { call: of(() => new nn.AlphaDropout(), three) },
-  Embedding: { call: of(() => new nn.Embedding(5, 3), tensor(Tensor.arange(1, 3))) },
-  GRU: {
-    call: of(() => new nn.GRU(3, 2), tensor(f32(2, 1, 3)), maybe(tensor(f32(1, 1, 2)))),
-    weightsOf: of(() => new nn.GRU(3, 2), int(0), maybe(bool(false))),
-  },
-  RNN: {
-    call: of(() => new nn.RNN(3, 2), tensor(f32(2, 1, 3)), maybe(tensor(f32(1, 1, 2)))),
-    weightsOf: of(() => new nn.RNN(3, 2), int(0), maybe(bool(false))),
-  },
-  LSTM: {
-    call: of(() => new nn.LSTM(3, 2), tensor(f32(2, 1, 3)), maybe(list([f32(1, 1, 2), f32(1, 1, 2)]))),
-    weightsOf: of(() => new nn.LSTM(3, 2), int(0), maybe(bool(false))),
-  },
-  GRUCell: { call: of(() => new nn.GRUCell(3, 2), three, maybe(tensor(f32(2, 2)))) },
-  RNNCell: { call: of(() => new nn.RNNCell(3, 2), three, maybe(tensor(f32(2, 2)))) },
-  LSTMCell: { call: of(() => new nn.LSTMCell(3, 2), three, maybe(list([f32(2, 2), f32(2, 2)]))) },
-  GroupNorm: { call: of(() => new nn.GroupNorm(1, 2), tensor(f32(1, 2, 3))) },
-  InstanceNorm: { call: of(() => new nn.InstanceNorm(2), tensor(f32(1, 2, 3))) },
-  InstanceNorm1d: { call: of(() => new nn.InstanceNorm1d(2), tensor(f32(1, 2, 3))) },
-  InstanceNorm2d: { call: of(() => new nn.InstanceNorm2d(2), tensor(f32(1, 2, 3, 2))) },
-  InstanceNorm3d: { call: of(() => new nn.InstanceNorm3d(2), tensor(f32(1, 2, 3, 1, 2))) },
-  LayerNorm: { call: of(() => new nn.LayerNorm(3), three) },
-  LayerNorm2d: { call: of(() => new nn.LayerNorm2d(2), tensor(f32(1, 2, 3, 3))) },
-  Linear: { call: of(() => new nn.Linear(3, 2), three) },
-  RMSNorm: { call: of(() => new nn.RMSNorm(3), three) },
-  MultiHeadAttention: {
-    call: of(
-      () => new nn.MultiHeadAttention(4, 2),
-      sequence,
-      maybe(sequence),
-      maybe(sequence),
-      opts({
-        attnMask: tensor(f32(2, 2)),
-        keyPaddingMask: tensor(Tensor.zeros([1, 2])),
-        isCausal: bool(true),
-        needWeights: bool(true),
-        averageAttnWeights: bool(true),
-      }),
-    ),
-  },
-  Sequential: { call: of(() => new nn.Sequential([(x: Tensor) => x.mul(2)]), three) },
-  Identity: { call: of(() => new nn.Identity(), three) },
-  Flatten: { call: of(() => new nn.Flatten(), three) },
-  PReLU: { call: of(() => new nn.PReLU(), three) },
-  LBFGS: {
-    zeroGrad: of(() => new nn.optim.LBFGS(trained())),
-    step: () => {
-      const w = new Tensor([1, 2], { requiresGrad: true }), self = new nn.optim.LBFGS([w], { maxIter: 1 });
-      return { self, args: [fn(() => w.square().sum().backward())] };
-    },
-  },
-  Bilinear: { call: of(() => new nn.Bilinear(3, 3, 2), three, three) },
-  Transformer: {
-    call: of(
-      () => new nn.Transformer(4, 2, { dimFeedforward: 4, numEncoderLayers: 1, numDecoderLayers: 1 }),
-      sequence,
-      sequence,
-      opts({ src: masks(), tgt: masks(), memory: masks() }),
-    ),
-  },
-  TransformerEncoder: { call: of(() => new nn.TransformerEncoder(encoder(), 2), sequence, maybe(masks())) },
-  TransformerDecoder: {
-    call: of(() => new nn.TransformerDecoder(decoder(), 2), sequence, sequence, maybe(masks()), maybe(masks())),
-  },
-  TransformerEncoderLayer: { call: of(encoder, sequence, maybe(masks())) },
-  TransformerDecoderLayer: { call: of(decoder, sequence, sequence, maybe(masks()), maybe(masks())) },
-  SGD: optimizerMembers(sgd),
-  Adam: optimizerMembers(() => new nn.optim.Adam(trained())),
-  AdamW: optimizerMembers(() => new nn.optim.AdamW(trained())),
-  Adagrad: optimizerMembers(() => new nn.optim.Adagrad(trained())),
-  ASGD: optimizerMembers(() => new nn.optim.ASGD(trained())),
-  Adafactor: optimizerMembers(() => new nn.optim.Adafactor(trained())),
-  Rprop: optimizerMembers(() => new nn.optim.Rprop(trained())),
-  RMSprop: optimizerMembers(() => new nn.optim.RMSprop(trained())),
-  Adadelta: optimizerMembers(() => new nn.optim.Adadelta(trained())),
-  NAdam: optimizerMembers(() => new nn.optim.NAdam(trained())),
-  RAdam: optimizerMembers(() => new nn.optim.RAdam(trained())),
-  Adamax: optimizerMembers(() => new nn.optim.Adamax(trained())),
-  LAMB: optimizerMembers(() => new nn.optim.LAMB(trained())),
-  LARS: optimizerMembers(() => new nn.optim.LARS(trained())),
-  Muon: optimizerMembers(() => new nn.optim.Muon(trained())),
-  OptimizerGroup: {
-    zeroGrad: of(group),
-    step: () => ({ self: group(), args: [step], training: true }),
-    scheduleStep: () => ({ self: group(), args: [step], training: true }),
-  },
-  LRSchedulerGroup: { step: of(() => new nn.optim.LRSchedulerGroup(plain() as nn.optim.StepLR)) },
-  StepSchedule: { step: of(plain) },
-  OneCycleLR: { step: of(() => new nn.optim.OneCycleLR(sgd(), { maxLr: 1, totalSteps: 3 })) },
-  ReduceLROnPlateau: { step: of(() => new nn.optim.ReduceLROnPlateau(sgd()), value(0.5)) },
-  GradScaler: {
-    scale: of(scaler, tensor(f32(1))),
-    backward: () => ({ self: scaler(), args: [tensor(weights()[0].sum())] }),
-    unscale: () => ({ self: scaler(), args: [instance(sgd(), nn.optim.Optimizer, nn.optim.OptimizerGroup)] }),
-    step: () => ({
-      self: scaler(),
-      args: [instance(sgd(), nn.optim.Optimizer, nn.optim.OptimizerGroup), opts({ also: tensors([f32(1)]) })],
-      training: true,
-    }),
-  },
-  TensorIO: {
-    tell: of(io),
-    seek: of(io, int(1), maybe(choice("start", "current", "end"))),
-    read: of(io, maybe(num(2))),
-    readinto: of(io, bytes(new Uint8Array(2))),
-    write: of(io, bytes(new Uint8Array(2))),
-  },
-  // what functions of functions give
-  grad: { call: applied(() => dinograd.grad(sum), any(f32(2, 3))) },
-  valueAndGrad: { call: applied(() => dinograd.valueAndGrad(sum), any(f32(2, 3))) },
-  jacobian: { call: applied(() => dinograd.jacobian(exp), any(f32(2, 3))) },
-  hessian: { call: applied(() => dinograd.hessian(sum), any(f32(2, 3))) },
-  vmap: { call: applied(() => dinograd.vmap(sum), any(f32(2, 3))) },
-  checkpoint: { call: applied(() => dinograd.checkpoint(exp), any(f32(2, 3))) },
-  jit: { call: applied(() => dinograd.jit(exp), any(f32(2, 3))) },
 };
 
 /** Setters of properties: one argument. */
