@@ -6,8 +6,8 @@
  * @module
  */
 import { parseArgs } from "@std/cli/parse-args";
-import { buildPage, servePage } from "../../examples/web/build.ts";
-import { errorsOf, findLaunch, type Told } from "./browser.ts";
+import { errorsOf, type Told } from "./browser.ts";
+import { visitBuilt } from "./visit_built.ts";
 
 /** What was seen. */
 export interface GallerySeen {
@@ -132,27 +132,8 @@ async function visit(page: Page, url: string, { shots, gpu: reads }: Options): P
   return { devices, loss, accuracy, chart, credit, typed, drawn, cleared, gpu, width, offline, missing, errors };
 }
 
-/** Builds and visits the page; text says why it could not. */
-async function browse(options: Options): Promise<GallerySeen | string> {
-  const launch = await findLaunch<Page>();
-  if (typeof launch === "string") return launch;
-  const folder = await Deno.makeTempDir({ prefix: "dinograd-gallery-" });
-  try {
-    await buildPage(folder);
-    const server = servePage(folder, 0);
-    const browser = await launch();
-    try {
-      return await visit(await browser.newPage(), `http://127.0.0.1:${server.addr.port}/`, options);
-    } finally {
-      await browser.close();
-      await server.shutdown();
-    }
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
-}
-
 if (import.meta.main) {
-  console.log(JSON.stringify(await browse(parseArgs(Deno.args, { string: ["shots"], boolean: ["gpu"] }) as Options)));
+  const options = parseArgs(Deno.args, { string: ["shots"], boolean: ["gpu"] }) as Options;
+  console.log(JSON.stringify(await visitBuilt((page: Page, url) => visit(page, url, options))));
   Deno.exit();
 }

@@ -10,9 +10,10 @@
  */
 import { Buffer } from "node:buffer";
 import { parseArgs } from "@std/cli/parse-args";
-import { buildPage, servePage } from "../../examples/web/build.ts";
+import { buildPage } from "../../examples/web/build.ts";
 import { buildModel, type ModelSpec } from "../onnx/build_model.ts";
-import { errorsOf, findLaunch, type Told } from "./browser.ts";
+import { errorsOf, type Told } from "./browser.ts";
+import { visitBuilt } from "./visit_built.ts";
 
 /** What was seen. */
 export interface DemosSeen {
@@ -317,27 +318,14 @@ async function visit(page: Page, url: string, { shots, hasSamples, gpu }: {
 
 if (import.meta.main) {
   const args = parseArgs(Deno.args, { string: ["faces", "speech", "shots"], boolean: ["models", "gpu"] });
-  const launch = await findLaunch<Page>();
-  if (typeof launch === "string") {
-    console.log(JSON.stringify(launch));
-    Deno.exit();
-  }
-  const folder = await Deno.makeTempDir({ prefix: "dinograd-gallery-" });
-  try {
+  const options = { shots: args.shots, hasSamples: args.models, gpu: args.gpu };
+  const build = async (folder: string): Promise<void> => {
     await buildPage(folder, { npm: args.models, faces: args.faces, speech: args.speech });
     if (!args.models) await writeSmall(folder);
-    const server = servePage(folder, 0);
-    const browser = await launch("--use-fake-device-for-media-stream");
-    const found = await visit(await browser.newPage(), `http://127.0.0.1:${server.addr.port}/`, {
-      shots: args.shots,
-      hasSamples: args.models,
-      gpu: args.gpu,
-    });
-    await browser.close();
-    await server.shutdown();
-    console.log(JSON.stringify(found));
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+  };
+  const seen = await visitBuilt((page: Page, url) => visit(page, url, options), build, [
+    "--use-fake-device-for-media-stream",
+  ]);
+  console.log(JSON.stringify(seen));
   Deno.exit();
 }

@@ -6,9 +6,9 @@
  */
 import { Buffer } from "node:buffer";
 import { Tensor } from "../../mod.ts";
-import { buildPage, servePage } from "../../examples/web/build.ts";
 import { encodeGguf, LanguageModel, readGguf, typed } from "../../src/llm/llm.ts";
-import { errorsOf, findLaunch, type Told } from "./browser.ts";
+import { errorsOf, type Told } from "./browser.ts";
+import { visitBuilt } from "./visit_built.ts";
 
 /** What was seen. */
 export interface TalkSeen {
@@ -128,26 +128,7 @@ async function visit(page: Page, url: string): Promise<TalkSeen> {
   };
 }
 
-/** Builds and visits the page; text says why it could not. */
-async function browse(): Promise<TalkSeen | string> {
-  const launch = await findLaunch<Page>();
-  if (typeof launch === "string") return launch;
-  const folder = await Deno.makeTempDir({ prefix: "dinograd-talk-" });
-  try {
-    await buildPage(folder);
-    const server = servePage(folder, 0), browser = await launch();
-    try {
-      return await visit(await browser.newPage(), `http://127.0.0.1:${server.addr.port}/`);
-    } finally {
-      await browser.close();
-      await server.shutdown();
-    }
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
-}
-
 if (import.meta.main) {
-  console.log(JSON.stringify(await browse()));
+  console.log(JSON.stringify(await visitBuilt(visit)));
   Deno.exit();
 }
