@@ -105,7 +105,7 @@ class Writer extends LaneVisitor<string> {
       case Ops.SHUFFLE: {
         this.line(`me.offer([${this.value(u.src[0]).join(", ")}]);`);
         this.meet(false);
-        const from = `me.from(me.lane ^ ${u.arg as number})`;
+        const from = `me.from(me.lane ^ ${argOf(u, Ops.SHUFFLE)})`;
         return this.define(Array.from({ length: u.dtype.count }, (_, l) => `${from}[${l}]`));
       }
       case Ops.WMMA: {
@@ -130,13 +130,13 @@ class Writer extends LaneVisitor<string> {
       }
       case Ops.ASYNC_COPY: {
         const to = this.address(this.placeOf(u.src[0])), from = this.address(this.placeOf(u.src[1]));
-        const n = (u.arg as number) / to.base.dtype.itemsize;
+        const nbytes = argOf(u, Ops.ASYNC_COPY), n = nbytes / to.base.dtype.itemsize;
         const gate = u.src.length > 2 ? this.value(u.src[2])[0] : from.gate;
         this.line(`check(${to.at}, ${n}, ${to.size}, "${to.name}"); aligned(${to.at}, ${n}, "${to.name}");`);
         this.line(`watch${to.name}.onWrite(${to.at}, ${n}, me.me, me.epoch);`);
         const read =
           `check(${from.at}, ${n}, ${from.size}, "${from.name}"); aligned(${from.at}, ${n}, "${from.name}"); ` +
-          `count.read += ${u.arg as number}; me.copies.start(() => { for (let i = 0; i < ${n}; i++) ` +
+          `count.read += ${nbytes}; me.copies.start(() => { for (let i = 0; i < ${n}; i++) ` +
           `${to.name}[${to.at} + i] = ${from.name}[${from.at} + i]; });`;
         if (gate === undefined) return this.line(read);
         return this.line(
@@ -151,7 +151,7 @@ class Writer extends LaneVisitor<string> {
       case Ops.ASYNC_COMMIT:
         return this.line("me.copies.commit();");
       case Ops.ASYNC_WAIT:
-        return this.line(`me.copies.wait(${u.arg as number});`);
+        return this.line(`me.copies.wait(${argOf(u, Ops.ASYNC_WAIT)});`);
     }
     return super.compute(u);
   }

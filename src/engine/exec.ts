@@ -103,7 +103,7 @@ function runnerOf(step: TemplateItem, bufs: readonly Buffer[], program: Program 
     case "empty":
       return new EmptyOp();
     case "fill": {
-      const value = step.ast!.arg as number | Int64;
+      const value = argOf(step.ast!, Ops.CONST);
       return new CustomOp("fill", ([b]) => fillBuffer(b, value, b.dtype));
     }
     case "collective":

@@ -134,7 +134,7 @@ export function batchProducts(list: readonly UOp[]): readonly UOp[] {
     else if (u.op === Ops.IF) conditions.push(out.length);
     else if (u.op === Ops.ENDIF) conditions.pop();
     else if (u.op === Ops.BARRIER) {
-      waitFor(u.arg as number | undefined ?? 0);
+      waitFor(argOf(u, Ops.BARRIER) ?? 0);
       if (writes || isNew) order("publish");
       isNew = false;
     } else if (u.op === Ops.MBARRIER) isNew ||= u.arg === "init";

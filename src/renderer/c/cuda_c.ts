@@ -264,7 +264,7 @@ const statements: Record<number, CStatement> = {
   [Ops.ASYNC_COMMIT]: (w) => `${call(w, "commit_copies")};`,
   [Ops.ASYNC_WAIT]: (w, u) => {
     const name = `wait_copies_${u.arg}`;
-    w.declare(name, waitCopies(name, u.arg as number));
+    w.declare(name, waitCopies(name, argOf(u, Ops.ASYNC_WAIT)));
     return `${name}();`;
   },
   [Ops.ASYNC_BOX]: (w, _u, [to, barrier, gate, map, ...position]) => {

@@ -253,7 +253,7 @@ class Writer extends LinearVisitor<readonly string[]> {
   private copyAsync(u: UOp): void {
     const to = this.address(this.placeOf(u.src[0])), from = this.address(this.placeOf(u.src[1]));
     const third = u.src[2] !== undefined && u.src[2].dtype.isBool ? this.register(u.src[2]) : undefined;
-    const gate = third ?? from.gate, nbytes = u.arg as number, mode = nbytes === 16 ? "cg" : "ca";
+    const gate = third ?? from.gate, nbytes = argOf(u, Ops.ASYNC_COPY), mode = nbytes === 16 ? "cg" : "ca";
     const size = gate === undefined ? "" : `, ${this.e.op("b32", "selp.b32", `${nbytes}`, "0", gate)}`;
     this.e.line(`cp.async.${mode}.shared.global ${to.text}, ${from.text}, ${nbytes}${size}`);
   }

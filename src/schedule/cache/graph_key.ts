@@ -116,7 +116,7 @@ export function graphKey(roots: readonly UOp[], extra: readonly Arg[] = [], exac
       ints.push(slot, storage.size, version - storage.version);
       args.push(storage.device);
     } else if (u.op === Ops.CONST && !exact && isParameter(u, hasBound)) {
-      constants.push(u.arg as number);
+      constants.push(argOf(u, Ops.CONST) as number);
       constantAt.push(i);
     } else if (u.op === Ops.BIND) {
       bound.push(u.src[1].value);

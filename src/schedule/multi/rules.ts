@@ -202,7 +202,7 @@ export class Rules {
   }
 
   private copy(u: UOp): Shards {
-    const [x] = u.src, device = u.arg as string, s = this.moves.settled(this.of(x));
+    const [x] = u.src, device = argOf(u, Ops.COPY), s = this.moves.settled(this.of(x));
     if (deviceOf(x) === device) return s;
     const made = this.moves.to(s, device);
     return whole(made);

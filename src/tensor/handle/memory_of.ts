@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { OwnArg } from "../../uop/core/args.ts";
+import { argOf, OwnArg } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { deviceOf } from "../../uop/core/shape.ts";
 import { type UOp, uop } from "../../uop/core/uop.ts";
@@ -34,7 +34,7 @@ export function hasIdentity(u: UOp): boolean {
  * random bits) where it is asked for, or on `device`: whoever reads it first, it stays there.
  */
 export function ownMemory(u: UOp, identity: number, device: string): UOp {
-  if (u.op === Ops.COPY && deviceOf(u.src[0]) === null) [u, device] = [u.src[0], u.arg as string];
+  if (u.op === Ops.COPY && deviceOf(u.src[0]) === null) [u, device] = [u.src[0], argOf(u, Ops.COPY)];
   else if (deviceOf(u) !== null) return uop(Ops.CONTIGUOUS, u.dtype, [u], identity);
   return uop(Ops.CONTIGUOUS, u.dtype, [u], new OwnArg(identity, device));
 }

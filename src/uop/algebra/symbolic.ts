@@ -242,7 +242,7 @@ const pmBool = new PatternMatcher("bool", [
 /** Which source of two comparisons with constants has the smaller one. */
 function tighter(u: UOp): number {
   const at = (s: UOp): UOp => (s.op === Ops.CMPLT ? s : s.src[0]).src[1];
-  return foldConst(Ops.CMPLT, bool, [at(u.src[1]), at(u.src[0])])!.arg as 0 | 1;
+  return foldConst(Ops.CMPLT, bool, [at(u.src[1]), at(u.src[0])])!.value;
 }
 
 /** Casts that change nothing or merge, and comparisons of a bool in another dtype. Every stage. */
@@ -396,7 +396,7 @@ const pmWhere = new PatternMatcher("where", [
 
 function vectorOf(u: UOp): UOp | undefined {
   const first = u.src[0];
-  if (first.op === Ops.CONST && u.src.every((s) => s === first)) return constant(first.arg as number, u.dtype);
+  if (first.op === Ops.CONST && u.src.every((s) => s === first)) return constant(argOf(first, Ops.CONST), u.dtype);
   if (first.op !== Ops.EXTRACT || first.src[0].dtype.count !== u.src.length) return undefined;
   const v = first.src[0];
   return u.src.every((s, i) => s.op === Ops.EXTRACT && s.src[0] === v && s.arg === i) ? v : undefined;
@@ -409,8 +409,8 @@ const pmStructure = new PatternMatcher("structure", [
     return t.src[argOf(u, Ops.GETTUPLE)];
   }),
   rule(UPat.op(Ops.VECTORIZE, { name: "u" }), ({ u }) => vectorOf(u)),
-  rule(UPat.op(Ops.BROADCAST, { src: [c0], name: "u" }), ({ u, c0 }) => constant(c0.arg as number, u.dtype)),
-  rule(UPat.op(Ops.EXTRACT, { src: [c0], name: "u" }), ({ u, c0 }) => constant(c0.arg as number, u.dtype)),
+  rule(UPat.op(Ops.BROADCAST, { src: [c0], name: "u" }), ({ u, c0 }) => constant(argOf(c0, Ops.CONST), u.dtype)),
+  rule(UPat.op(Ops.EXTRACT, { src: [c0], name: "u" }), ({ u, c0 }) => constant(argOf(c0, Ops.CONST), u.dtype)),
   rule(UPat.op(Ops.EXTRACT, { src: [UPat.op(Ops.BROADCAST, { src: [x] })] }), ({ x }) => x),
   rule(UPat.op(Ops.EXTRACT, { src: [UPat.op(Ops.VECTORIZE, { name: "v" })], name: "u" }), ({ u, v }) => {
     return v.src[argOf(u, Ops.EXTRACT)];

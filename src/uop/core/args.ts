@@ -462,6 +462,14 @@ export interface ArgOf {
   readonly [Ops.SPECIAL]: string;
   /** The device that it is copied to. */
   readonly [Ops.COPY]: string;
+  /** Batches of products that may still be on their way; none where it is absent. */
+  readonly [Ops.BARRIER]: number | undefined;
+  /** By which bits the lanes differ that give each other values. */
+  readonly [Ops.SHUFFLE]: number;
+  /** Bytes. */
+  readonly [Ops.ASYNC_COPY]: number;
+  /** Batches that may still be on their way. */
+  readonly [Ops.ASYNC_WAIT]: number;
   /** How it is divided. */
   readonly [Ops.SHARD]: Sharding;
   /** What moves between devices. */

@@ -154,7 +154,7 @@ const scalars: SpecTest = (u) =>
 const broadcast: SpecTest = (u) => check(u.src[0].dtype === u.dtype.scalar, "BROADCAST repeats a scalar of its dtype");
 const extract: SpecTest = (u) =>
   check(
-    u.dtype === u.src[0].dtype.scalar && (u.arg as number) >= 0 && (u.arg as number) < u.src[0].dtype.count,
+    u.dtype === u.src[0].dtype.scalar && argOf(u, Ops.EXTRACT) >= 0 && argOf(u, Ops.EXTRACT) < u.src[0].dtype.count,
     "EXTRACT takes one of the lanes",
   );
 
@@ -240,7 +240,7 @@ export const specKernel: Spec = table("kernel", aluTest, {
   GETTUPLE: (u) =>
     check(
       u.src[0].op === Ops.REDUCE && u.src[0].arg instanceof CarrierArg &&
-          ((u.arg as number) < u.src[0].arg.lanes || u.src[1]?.op === Ops.RANGE) ||
+          (argOf(u, Ops.GETTUPLE) < u.src[0].arg.lanes || u.src[1]?.op === Ops.RANGE) ||
         u.src[0].op === Ops.TUPLE,
       "GETTUPLE reads a lane of a REDUCE",
     ),
