@@ -18,8 +18,9 @@ import { graphRewrite, type Pass, runPasses, substitute } from "../uop/rewrite/r
 import { rebuild } from "../uop/rewrite/walk.ts";
 import { simplifyRanges } from "./ast/simplify.ts";
 import { ungate } from "./ast/ungate.ts";
-import { chooseGrid, spread } from "./choose/grid_choice.ts";
-import { cheaperRows, heuristic } from "./choose/heuristic_cpu.ts";
+import { choose, spread } from "./choose/choose.ts";
+import { cheaperRows } from "./choose/loop_plans.ts";
+import { kernelFor } from "./choose/proposal.ts";
 import { coalesce, copyAsync, simplifyAddresses } from "./late/coalesce.ts";
 import { lateRules, pmDivision } from "./late/decomp/missing_ops.ts";
 import { markRounded } from "./late/decomp/rounded.ts";
@@ -38,7 +39,6 @@ import { rollStores } from "./lower/roll_stores.ts";
 import type { Bound } from "./opt/chain_bounds.ts";
 import { inlineRows } from "./opt/inline_rows.ts";
 import { keepRows } from "./opt/kept_rows.ts";
-import { Kernel } from "./opt/kernel.ts";
 import { KernelInfo, type Opt, withOpts } from "./opt/opt.ts";
 
 /** One kernel on its way through the passes, for one device: what they find out about it. */
@@ -46,7 +46,7 @@ export class KernelState {
   readonly caps: Capabilities;
   /** Is it as it was written, but for threads? */
   readonly isPlain: boolean;
-  /** The opts to apply; undefined where the heuristic chooses. */
+  /** The opts to apply; undefined where choose.ts does. */
   readonly given: readonly Opt[] | undefined;
   /** The opts that were applied. */
   applied: readonly Opt[] = [];
@@ -84,14 +84,13 @@ function shareOutPhases(ast: UOp, k: KernelState): UOp {
   return k.optimized = made;
 }
 
-/** Applies the opts that the SINK's {@linkcode KernelInfo} lists, else those that the heuristic chooses. */
+/** Applies the opts that the SINK's {@linkcode KernelInfo} lists, else chooses. */
 function optimize(ast: UOp, k: KernelState): UOp {
-  const { caps: { hasGrid, grid }, given } = k, isChosen = hasGrid && given === undefined && !k.isPlain;
-  const kernel = isChosen ? chooseGrid(ast, k.renderer) : new Kernel(ast, hasGrid, grid?.tensorCores, grid?.copyEngine);
-  if (k.isPlain) spread(kernel, k.caps);
-  else if (given !== undefined) { for (const o of given) kernel.apply(o); }
-  else if (!hasGrid) heuristic(kernel, k.renderer);
-  k.optimized = kernel.finish(given === undefined ? grid : undefined);
+  const { caps, given, isPlain } = k;
+  const kernel = given === undefined && !isPlain ? choose(ast, k.renderer) : kernelFor(ast, caps);
+  if (isPlain) spread(kernel, caps);
+  else for (const o of given ?? []) kernel.apply(o);
+  k.optimized = kernel.finish(given === undefined ? caps.grid : undefined);
   k.applied = kernel.applied;
   if (kernel.bound !== undefined) k.bounds = [kernel.bound];
   return k.optimized;

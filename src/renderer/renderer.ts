@@ -1,5 +1,5 @@
 /**
- * What a device's code generator offers: its capabilities (inputs of scheduling, heuristics and decompositions) and
+ * What a device's code generator offers: its capabilities (inputs of scheduling, choices of opts and decompositions) and
  * `render`, from a linear program to source. Renderers are pure: text or bytes out, nothing touched.
  *
  * @module

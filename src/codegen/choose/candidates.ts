@@ -10,7 +10,6 @@
  */
 import { dtypes } from "../../dtype/dtype.ts";
 import { envNumber } from "../../helpers/env.ts";
-import { ArgumentError } from "../../helpers/errors.ts";
 import { mix } from "../../helpers/hash.ts";
 import { rangeOf, roundUp } from "../../helpers/math.ts";
 import type { Capabilities } from "../../renderer/renderer.ts";
@@ -18,8 +17,9 @@ import { argOf, AxisKind } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import { type Region, regionsOf } from "../machine/access.ts";
-import { Kernel } from "../opt/kernel.ts";
+import type { Kernel } from "../opt/kernel.ts";
 import { type AxisOpt, type Opt, type OptOp, optsText } from "../opt/opt.ts";
+import { ifPossible, kernelFor } from "./proposal.ts";
 
 /** Sizes of blocks of a loop on CPUs. */
 const BLOCKS = [16, 32, 64, 128, 256, 512];
@@ -89,12 +89,9 @@ class Walk {
     private readonly caps: Capabilities,
     private readonly choices: Choices,
   ) {
-    this.current = this.fresh();
+    this.current = kernelFor(ast, caps);
   }
 
-  private fresh(): Kernel {
-    return new Kernel(this.ast, this.caps.hasGrid, this.caps.grid?.tensorCores, this.caps.grid?.copyEngine);
-  }
   private get outputs(): number {
     return this.current.outputAxes.length;
   }
@@ -107,13 +104,8 @@ class Walk {
 
   /** Applies opts that belong together: all, or none. */
   private take(...opts: readonly Opt[]): boolean {
-    const kernel = this.fresh(), all = [...this.opts, ...opts];
-    try {
-      for (const o of all) kernel.apply(o);
-    } catch (error) {
-      if (error instanceof ArgumentError) return false;
-      throw error;
-    }
+    const kernel = ifPossible(() => withAll(this.ast, this.caps, [...this.opts, ...opts]));
+    if (kernel === undefined) return false;
     this.current = kernel;
     this.opts.push(...opts);
     return true;
@@ -367,15 +359,14 @@ class Walk {
 
 /** Whether a kernel, as it is when opts are applied, takes these. */
 export function isPossible(ast: UOp, caps: Capabilities, opts: readonly Opt[]): boolean {
-  try {
-    const kernel = new Kernel(ast, caps.hasGrid, caps.grid?.tensorCores, caps.grid?.copyEngine);
-    for (const o of opts) kernel.apply(o);
-    kernel.finish();
-    return true;
-  } catch (error) {
-    if (error instanceof ArgumentError) return false;
-    throw error;
-  }
+  return ifPossible(() => withAll(ast, caps, opts).finish()) !== undefined;
+}
+
+/** A kernel under opts. @throws {ArgumentError} where one of them is not possible */
+function withAll(ast: UOp, caps: Capabilities, opts: readonly Opt[]): Kernel {
+  const kernel = kernelFor(ast, caps);
+  for (const o of opts) kernel.apply(o);
+  return kernel;
 }
 
 /** All candidates of a kernel, as it is when opts are applied: each once, in a fixed order. There may be millions. */

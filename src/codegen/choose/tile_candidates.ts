@@ -8,7 +8,6 @@
  */
 import { dtypes } from "../../dtype/dtype.ts";
 import { envNumber } from "../../helpers/env.ts";
-import { ArgumentError } from "../../helpers/errors.ts";
 import { rangeOf } from "../../helpers/math.ts";
 import type { Capabilities } from "../../renderer/renderer.ts";
 import type { TensorCore } from "../../renderer/tensor_core_table.ts";
@@ -16,12 +15,13 @@ import { type Contraction, contraction } from "../../uop/algebra/contraction.ts"
 import { productOf } from "../../uop/algebra/product_chain.ts";
 import { argOf } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { toposort } from "../../uop/core/uop.ts";
+import { toposort, type UOp } from "../../uop/core/uop.ts";
 import { type Access, type Region, regionsOf, wideOf } from "../machine/access.ts";
 import { type Operand, type Pieces, sideOf, threadFloor, type Tile, TileModel } from "../machine/tile_model.ts";
 import { applyMerges, type Kernel } from "../opt/kernel.ts";
 import type { AxisOpt } from "../opt/opt.ts";
 import { WIDE } from "../opt/stage.ts";
+import { ifPossible, kernelFor, type Proposal } from "./proposal.ts";
 
 /** Bytes of a line of the cache of a card. */
 const LINE = 128;
@@ -294,33 +294,25 @@ function merged(
   return { matrices: { reads: sides.reads, rows, columns, sum, loops: 1 }, sizes: now, opts };
 }
 
-/** A product in tiles: about how many microseconds it takes, and what applies it. */
-export interface TiledProduct {
-  readonly time: number;
-  /** No other way to compute it by threads takes less. */
-  readonly floor: number;
-  readonly kernel: () => Kernel;
-}
-
-/** The best tiles for a kernel that is a product of matrices; undefined where it is none, or too small. */
-export function tiledProduct(make: () => Kernel, caps: Capabilities): TiledProduct | undefined {
-  const found = productInTiles(make, caps, true), number = found?.kernel().unit ?? -1;
-  if (caps.grid!.tensorCores[number]?.shared === undefined) return found;
+/** The best tiles for a kernel that is a product of matrices; none where it is none, or too small. */
+export function tileProposals(ast: UOp, caps: Capabilities): Proposal[] {
+  const found = productInTiles(ast, caps, true), number = found?.make()?.unit ?? -1;
+  if (found === undefined) return [];
+  if (caps.grid!.tensorCores[number]?.shared === undefined) return [found];
   // how operands with quotients in their indices lie in a tile is known once it is made
-  const trial = make();
-  try {
-    for (const o of found!.kernel().applied) trial.apply(o);
-    trial.finish();
-    return found;
-  } catch (error) {
-    if (!(error instanceof ArgumentError)) throw error;
-    return productInTiles(make, caps, false);
-  }
+  const trial = kernelFor(ast, caps);
+  const isPossible = ifPossible(() => {
+    for (const o of found.make()!.applied) trial.apply(o);
+    return trial.finish();
+  }) !== undefined;
+  const other = isPossible ? found : productInTiles(ast, caps, false);
+  return other === undefined ? [] : [other];
 }
 
 /** @param mayShare may units read shared memory? */
-function productInTiles(make: () => Kernel, caps: Capabilities, mayShare: boolean): TiledProduct | undefined {
-  const kernel = make(), { axes } = kernel, outputs = kernel.outputAxes.length, sizes = axes.map((a) => a.size);
+function productInTiles(ast: UOp, caps: Capabilities, mayShare: boolean): Proposal | undefined {
+  const what = "a product in tiles", kernel = kernelFor(ast, caps), { axes } = kernel;
+  const outputs = kernel.outputAxes.length, sizes = axes.map((a) => a.size);
   if (sizes.includes(0)) return undefined;
   const { regions } = regionsOf(kernel.ast, axes), sides = sidesOf(regions, outputs, sizes);
   if (sides === undefined) return undefined;
@@ -334,16 +326,17 @@ function productInTiles(make: () => Kernel, caps: Capabilities, mayShare: boolea
   if (flat.opts.length > 0 && kernel.mayMerge && [rows, columns, sum].every((i) => flat.sizes[i] >= LEAST_SIDE)) {
     const other = new TileChooser(kernel, caps, flat.matrices, flat.sizes, outputs, store, true, mayShare).choose();
     if (other !== undefined && other.time * MERGED_COST < time) {
-      const made = mergedProduct(make(), caps, flat.opts, other);
-      if (made !== undefined) return { time: other.time * MERGED_COST, floor, kernel: () => made };
+      const made = mergedProduct(kernelFor(ast, caps), caps, flat.opts, other);
+      if (made !== undefined) return { what, cost: other.time * MERGED_COST, floor, make: () => made };
     }
   }
   if (choice === undefined) return undefined;
   let isMade = false;
   return {
-    time,
+    what,
+    cost: time,
     floor,
-    kernel: () => {
+    make: () => {
       if (!isMade) chooser.run(choice);
       isMade = true;
       return kernel;

@@ -1,6 +1,6 @@
 /**
  * What a kernel reads and writes, by region: the body of each REDUCE, of each STAGE and of each STORE, with the strides of its accesses
- * along the axes. The heuristic's model of cost works on this.
+ * along the axes. The models of cost work on this.
  *
  * @module
  */

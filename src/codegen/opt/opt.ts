@@ -1,5 +1,5 @@
 /**
- * Optimizations of one kernel, as data: which axis, how. The heuristic and the search choose them; `kernel.ts` applies them.
+ * Optimizations of one kernel, as data: which axis, how. `choose` and the search choose them; `kernel.ts` applies them.
  *
  * @module
  */
@@ -88,7 +88,7 @@ export function withOpts(ast: UOp, opts: readonly Opt[]): UOp {
   return sink(ast.src, new KernelInfo(ast.arg instanceof KernelInfo ? ast.arg.name : "tuned", opts));
 }
 
-/** The arg of a kernel's SINK. `opts` undefined: the heuristic chooses; a list: exactly those. */
+/** The arg of a kernel's SINK. `opts` undefined: those that suit the device; a list: exactly those. */
 export class KernelInfo implements ArgRecord {
   readonly hash: number;
   constructor(readonly name: string, readonly opts: readonly Opt[] | undefined = undefined) {

@@ -6,7 +6,7 @@
  * @module
  */
 import { drawCandidates, neighborsOf } from "../../codegen/choose/candidates.ts";
-import { modeledOpts } from "../../codegen/choose/heuristic_cpu.ts";
+import { modeledOpts } from "../../codegen/choose/choose.ts";
 import { KernelInfo, type Opt, optsText, parseOpts, withOpts } from "../../codegen/opt/opt.ts";
 import { beforeOpts } from "../../codegen/passes.ts";
 import { toProgram } from "../../codegen/to_program.ts";

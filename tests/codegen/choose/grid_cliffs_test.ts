@@ -4,9 +4,7 @@
  */
 import { assert } from "@std/assert";
 import { CompiledKernel, type DTypeName, schedule, Tensor } from "../../../mod.ts";
-import { pricedPlans } from "../../../src/codegen/choose/grid_choice.ts";
-import { tiledProduct } from "../../../src/codegen/choose/tile_candidates.ts";
-import { Kernel } from "../../../src/codegen/opt/kernel.ts";
+import { proposalsFor } from "../../../src/codegen/choose/choose.ts";
 import { beforeOpts } from "../../../src/codegen/passes.ts";
 import { optimized } from "../../fixtures/optimized.ts";
 import { openObserving } from "../../support/snapshot_writers.ts";
@@ -26,10 +24,7 @@ function expected(
   dtype: DTypeName,
   device: ReturnType<typeof openObserving>,
 ): number {
-  const { renderer } = device,
-    { caps } = renderer,
-    on = { dtype, device: device.name },
-    { tensorCores, copyEngine } = caps.grid!;
+  const { renderer } = device, on = { dtype, device: device.name };
   const operand = (rows: number, columns: number, isTransposed: boolean): Tensor => {
     const x = Tensor.empty([batch, ...(isTransposed ? [columns, rows] : [rows, columns])], on).realize();
     return isTransposed ? x.transpose(1, 2) : x;
@@ -37,10 +32,7 @@ function expected(
   let sum = 0;
   for (const { runner } of schedule([operand(m, k, forms[0] === "t").matmul(operand(k, n, forms[1] === "t"))])) {
     if (!(runner instanceof CompiledKernel)) continue;
-    const ast = beforeOpts(runner.ast, renderer);
-    const tiles = tiledProduct(() => new Kernel(ast, true, tensorCores, copyEngine), caps);
-    const [plan] = pricedPlans(ast, renderer).slice(-1);
-    sum += Math.min(tiles?.time ?? Infinity, plan?.time ?? Infinity);
+    sum += proposalsFor(beforeOpts(runner.ast, renderer), renderer.caps)[0]?.cost ?? Infinity;
   }
   return sum;
 }

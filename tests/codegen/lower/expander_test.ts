@@ -4,8 +4,7 @@ import { lateRules } from "../../../src/codegen/late/decomp/missing_ops.ts";
 import { fitsVectors } from "../../../src/codegen/late/devectorizer.ts";
 import { expand } from "../../../src/codegen/lower/expander.ts";
 import { buildAlu } from "../../../src/codegen/ast/alu_builder.ts";
-import { heuristic } from "../../../src/codegen/choose/heuristic_cpu.ts";
-import { Kernel } from "../../../src/codegen/opt/kernel.ts";
+import { choose } from "../../../src/codegen/choose/choose.ts";
 import { KERNEL_PASSES, KernelState } from "../../../src/codegen/passes.ts";
 import { dtypes } from "../../../src/dtype/dtype.ts";
 import { type Renderer, SCALAR_CAPS } from "../../../src/renderer/renderer.ts";
@@ -43,8 +42,7 @@ for (const [name, ast] of Object.entries(KERNELS)) {
 }
 
 Deno.test("expander: late rules find nothing to do", () => {
-  const kernel = new Kernel(KERNELS.matmul);
-  heuristic(kernel, renderer);
+  const kernel = choose(KERNELS.matmul, renderer);
   const made = expand(simplifyKernel(kernel.finish()), 1, late);
   assert(toposort(made).some((u) => u.op === Ops.MULACC));
   assertStrictEquals(graphRewrite(made, late), made);

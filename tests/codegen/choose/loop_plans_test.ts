@@ -1,5 +1,5 @@
 /**
- * What the chooser for loops does about memory: on random shapes, permutations and axes no kernel accesses single elements
+ * What plans for loops do about memory: on random shapes, permutations and axes no kernel accesses single elements
  * where vectors lie side by side, and what is far apart is read in blocks.
  *
  * @module
@@ -36,7 +36,7 @@ const OVER: Readonly<Record<string, (x: Tensor, axis: number) => Tensor>> = {
 };
 
 for (const writer of ["CLANG", "WASM"]) {
-  Deno.test(`heuristic cpu: permutations move vectors on ${writer}`, () => {
+  Deno.test(`loop plans: permutations move vectors on ${writer}`, () => {
     const d = new Draw(11, 2 ** 22);
     for (let n = 0; n < 12; n++) {
       const shape = Array.from({ length: 2 + d.below(3) }, () => d.pick([16, 17, 32, 50, 64, 96]));
@@ -48,7 +48,7 @@ for (const writer of ["CLANG", "WASM"]) {
   });
 
   for (const [name, over] of Object.entries(OVER)) {
-    Deno.test(`heuristic cpu: ${name} over outer axes reads vectors on ${writer}`, () => {
+    Deno.test(`loop plans: ${name} over outer axes reads vectors on ${writer}`, () => {
       const d = new Draw(7, 2 ** 22);
       for (let n = 0; n < 4; n++) {
         const shape = [d.pick([20, 512, 3000]), d.pick([40, 96, 130]), d.pick([64, 100, 257])], axis = d.below(2);
@@ -60,7 +60,7 @@ for (const writer of ["CLANG", "WASM"]) {
   }
 }
 
-Deno.test("heuristic cpu: a matrix is transposed in blocks, and columns are normalized without rows that are kept", () => {
+Deno.test("loop plans: a matrix is transposed in blocks, and columns are normalized without rows that are kept", () => {
   const [transposed] = kernelsOf("CLANG", [4096, 4096], (x) => x.transpose().contiguous());
   assert.match(transposed.opts!, /PADTO:0:\d+.*VECTOR/);
   const kernels = kernelsOf("CLANG", [4096, 1024], (x) => x.softmax(0));
@@ -69,7 +69,7 @@ Deno.test("heuristic cpu: a matrix is transposed in blocks, and columns are norm
   assert.ok(kernelsOf("CLANG", [4096, 1024], (x) => x.softmax(1)).some((p) => p.uops.some((u) => u.op === Ops.LOCAL)));
 });
 
-Deno.test("heuristic cpu: an axis of as many tiles as threads is cut in no chunks", () => {
+Deno.test("loop plans: an axis of as many tiles as threads is cut in no chunks", () => {
   // a packed operand does not depend on the images, of which each thread would have one
   const [p] = kernelsOf("WASM", [8, 8, 14, 14], (x) => {
     return x.conv2d(Tensor.empty([16, 4, 5, 5], { device: x.device }), undefined, { padding: 2, groups: 2 });
@@ -77,7 +77,7 @@ Deno.test("heuristic cpu: an axis of as many tiles as threads is cut in no chunk
   assert.doesNotMatch(p.opts!, /PADTO:\d+:1\b/);
 });
 
-Deno.test("heuristic cpu: the images of a thread's chunk follow each other, not pixel by pixel", () => {
+Deno.test("loop plans: the images of a thread's chunk follow each other, not pixel by pixel", () => {
   const [p] = kernelsOf("CLANG", [32, 3, 64, 64], (x) => {
     return x.conv2d(Tensor.empty([64, 3, 7, 7], { device: x.device }), undefined, { stride: 2, padding: 3 });
   });
@@ -88,7 +88,7 @@ Deno.test("heuristic cpu: the images of a thread's chunk follow each other, not 
   assert.deepEqual(loops.slice(thread, thread + 4).map((u) => u.src[0].value), [8, 4, 32, 8], p.opts);
 });
 
-Deno.test("heuristic cpu: the weights of both of two convolutions that are added are packed", () => {
+Deno.test("loop plans: the weights of both of two convolutions that are added are packed", () => {
   const two = (x: Tensor, strided: Tensor): Tensor => {
     const [w, v] = [128, 256].map((n) => Tensor.empty([512, n, 1, 1], { device: x.device }));
     return x.conv2d(w).add(strided.conv2d(v, undefined, { stride: 2 })).relu();
@@ -97,7 +97,7 @@ Deno.test("heuristic cpu: the weights of both of two convolutions that are added
   assert.equal(p.opts?.match(/STAGE/g)?.length, 2, p.opts);
 });
 
-Deno.test("heuristic cpu: rows whose vectors lie in two lines are packed where many tiles read them", () => {
+Deno.test("loop plans: rows whose vectors lie in two lines are packed where many tiles read them", () => {
   for (const [rows, inner, columns] of [[700, 1100, 900], [1000, 777, 333], [640, 900, 1001]]) {
     const [{ opts }] = kernelsOf(
       "CLANG",
@@ -108,7 +108,7 @@ Deno.test("heuristic cpu: rows whose vectors lie in two lines are packed where m
   }
 });
 
-Deno.test("heuristic cpu: rows each in a page of its own are packed where many tiles read them, a line at a time", () => {
+Deno.test("loop plans: rows each in a page of its own are packed where many tiles read them, a line at a time", () => {
   const packs = (writer: string, [rows, inner, columns]: readonly number[]): boolean => {
     const [{ opts }] = kernelsOf(
       writer,
@@ -124,7 +124,7 @@ Deno.test("heuristic cpu: rows each in a page of its own are packed where many t
   for (const shape of far) assert.ok(!packs("WASM", shape), `${shape} on WASM`);
 });
 
-Deno.test("heuristic cpu: what a device has no vectors of gets no lanes", () => {
+Deno.test("loop plans: what a device has no vectors of gets no lanes", () => {
   const keys = ({ device }: Tensor): Tensor =>
     Tensor.empty([512, 512], { dtype: "int64", device }).mul(3).tril().contiguous();
   for (const [writer, lanes] of [["WASM", false], ["CLANG", true]] as const) {
@@ -133,7 +133,7 @@ Deno.test("heuristic cpu: what a device has no vectors of gets no lanes", () => 
   }
 });
 
-Deno.test("heuristic cpu: many short rows are read whole and transposed, a lane each; long ones have the lanes", () => {
+Deno.test("loop plans: many short rows are read whole and transposed, a lane each; long ones have the lanes", () => {
   for (
     const [rows, size, opts] of [
       [2000, 14, "VECTOR:0:16 UNROLL:0:4"],
@@ -149,12 +149,12 @@ Deno.test("heuristic cpu: many short rows are read whole and transposed, a lane 
   }
 });
 
-Deno.test("heuristic cpu: copies along what a window slides over share most of what they read", () => {
+Deno.test("loop plans: copies along what a window slides over share most of what they read", () => {
   const [p] = kernelsOf("WASM", [64, 16, 224], (x) => x.maxPool2d(2, { stride: 1 }));
   assert.match(p.opts ?? "", /UPCAST:1:8 UNROLL:1:2 UNROLL:0:2/);
 });
 
-Deno.test("heuristic cpu: the triangle of a scan is one body, without comparisons in its loops", () => {
+Deno.test("loop plans: the triangle of a scan is one body, without comparisons in its loops", () => {
   for (const n of [4096, 8192, 20000]) {
     const [scan] = kernelsOf("CLANG", [64, n], (x) => x.cumsum(1)), open: UOp[] = [];
     let compares = 0;
@@ -175,7 +175,7 @@ for (
     ["over a row of seven vectors", [16, 4, 12, 112], 3, 1],
   ] as const
 ) {
-  Deno.test(`heuristic cpu: copies and lanes that are spread ${name} divide nothing in the loops of rows`, () => {
+  Deno.test(`loop plans: copies and lanes that are spread ${name} divide nothing in the loops of rows`, () => {
     const width = Math.floor(shape[3] / step), wide = width * step + rest;
     const [p] = kernelsOf("CLANG", [...shape.slice(0, 3), width], (x) => {
       const spread = x.unsqueeze(-1).pad([0, step - 1]).reshape([...shape.slice(0, 3), width * step]);

@@ -1,5 +1,5 @@
 /**
- * Chooses opts for loops on CPUs, from the device's capabilities and a model of cost. Deterministic.
+ * How loops on CPUs may be shaped, and which of the ways takes least by a model of cost. Deterministic.
  *
  * Which axes carry the lanes, how many copies along which output axes make the register tile, and in which blocks matrices
  * are walked through, is found by trying the few candidates there are. What an iteration takes is its arithmetic and its
@@ -33,13 +33,12 @@ import {
 import type { Axis } from "../opt/axis.ts";
 import { blockStage, stagesIn } from "../opt/blocks.ts";
 import { inlineRows } from "../opt/inline_rows.ts";
-import { Kernel } from "../opt/kernel.ts";
-import { type Opt, optsText } from "../opt/opt.ts";
+import type { Kernel } from "../opt/kernel.ts";
 import { ungate } from "../ast/ungate.ts";
-import { costText, tellOthers, TOLD } from "./choice_notes.ts";
-import { tileDots } from "./dot_tiles.ts";
+import { costText } from "./choice_notes.ts";
 import { type Candidate, LoopCandidates } from "./loop_candidates.ts";
 import { LoopCosts, spread, THREAD_COST, touches } from "./loop_costs.ts";
+import { kernelFor, type Proposal } from "./proposal.ts";
 
 /** Regions up to which their lanes are chosen together: the choices multiply. */
 const JOINT_REGIONS = 6;
@@ -50,7 +49,7 @@ const SHORT = 8;
 /** Part of the cost of another candidate that the best must come below: else the one with fewer copies is chosen. */
 const TIE = 0.994;
 
-/** Times the cost of the best that is nearly as good, for who measures. */
+/** Times the cost of the best up to which notes tell others. */
 const NEARLY = 2;
 
 /** What has been chosen, and what it costs. */
@@ -379,7 +378,7 @@ function blockAxes(kernel: Kernel, caps: Capabilities): void {
 
 /** The chooser for a kernel, whose open axes are cut in blocks; undefined for scalar machines. */
 function chooserFor(kernel: Kernel, caps: Capabilities): Chooser | undefined {
-  if (caps.hasGrid || (caps.vectorBytes === 0 && caps.threads < 2)) return undefined;
+  if (caps.vectorBytes === 0 && caps.threads < 2) return undefined;
   blockAxes(kernel, caps);
   return new Chooser(kernel, caps);
 }
@@ -388,7 +387,7 @@ function chooserFor(kernel: Kernel, caps: Capabilities): Chooser | undefined {
 export function cheaperRows(ast: UOp, { caps }: Renderer): UOp {
   const inlined = inlineRows(ast);
   if (inlined === ast) return ast;
-  const [kept, computed] = [ast, inlined].map((u) => chooserFor(new Kernel(ungate(u)), caps)?.plan().cost ?? 0);
+  const [kept, computed] = [ast, inlined].map((u) => chooserFor(kernelFor(ungate(u), caps), caps)?.plan().cost ?? 0);
   if (wantsNotes()) {
     const costs = `${costText(computed)} cycles by the model with their elements computed again, ${
       costText(kept)
@@ -399,38 +398,30 @@ export function cheaperRows(ast: UOp, { caps }: Renderer): UOp {
   return computed < kept ? inlined : ast;
 }
 
-/** Applies the opts that suit the device to a kernel. Does nothing for scalar machines. */
-export function heuristic(kernel: Kernel, { caps }: Renderer): void {
-  const { ast } = kernel;
-  if (tileDots(kernel, caps)) {
-    note("passed", ast, `loops by the opts ${optsText(kernel.applied)}: bytes that lie as they are multiplied`);
-    return;
-  }
-  const chooser = chooserFor(kernel, caps), plan = chooser?.plan();
-  if (chooser === undefined || plan === undefined) return;
-  chooser.run(plan);
-  if (!wantsNotes()) return;
-  const opts = optsText(kernel.applied), { cost } = plan;
-  const what = opts === "" ? "loops as they are" : `loops by the opts ${opts}`;
-  note("passed", ast, `${what}: ${costText(cost)} cycles by the model, the least of its plans`, { cost });
-  const others = rankedOpts(ast, caps, TOLD + 1).filter((o) => optsText(o.opts) !== opts).slice(0, TOLD);
-  tellOthers(ast, others.map((o) => [o.cost, o.opts] as const), "cycles");
+function proposed(chooser: Chooser, plan: Plan, kernel: Kernel): Proposal {
+  const make = (): Kernel => {
+    chooser.run(plan);
+    return kernel;
+  };
+  return { what: "loops, by the plan that takes least", cost: plan.cost, floor: 0, make };
 }
 
-/** Lists of opts for loops, at most so many, that the model takes for nearly as good as its choice: the best first. */
-export function modeledOpts(ast: UOp, caps: Capabilities, count: number): Opt[][] {
-  return rankedOpts(ast, caps, count).map((o) => o.opts);
+/** The plan that is chosen, for notes also those that cost a little more; none for scalar machines. */
+export function loopProposals(ast: UOp, caps: Capabilities): Proposal[] {
+  const kernel = kernelFor(ast, caps), chooser = chooserFor(kernel, caps);
+  if (chooser === undefined) return [];
+  const found = proposed(chooser, chooser.plan(), kernel);
+  return wantsNotes() ? [found, ...nearLoops(ast, caps, NEARLY)] : [found];
 }
 
-/** The same with what they cost. */
-function rankedOpts(ast: UOp, caps: Capabilities, count: number): { readonly opts: Opt[]; readonly cost: number }[] {
-  const plans = chooserFor(new Kernel(ast), caps)?.plans(NEARLY) ?? [];
-  const found = new Map<string, { readonly opts: Opt[]; readonly cost: number }>();
-  for (const plan of plans.sort((a, b) => a.cost - b.cost)) {
-    if (found.size === count) break;
-    const kernel = new Kernel(ast), { cost } = plan;
-    chooserFor(kernel, caps)!.run(plan);
-    if (!found.has(optsText(kernel.applied))) found.set(optsText(kernel.applied), { opts: kernel.applied, cost });
-  }
-  return [...found.values()];
+/** Plans that cost up to `slack` times as much as the best, which is first. */
+export function nearLoops(ast: UOp, caps: Capabilities, slack: number): Proposal[] {
+  const plans = chooserFor(kernelFor(ast, caps), caps)?.plans(slack) ?? [];
+  return plans.sort((a, b) => a.cost - b.cost).map((plan) => {
+    const make = (): Kernel => {
+      const kernel = kernelFor(ast, caps);
+      return proposed(chooserFor(kernel, caps)!, plan, kernel).make()!;
+    };
+    return { what: "loops", cost: plan.cost, floor: 0, make };
+  });
 }

@@ -7,7 +7,7 @@
 import { optimized } from "../../fixtures/optimized.ts";
 import assert from "node:assert/strict";
 import { context, dtypes, Tensor } from "../../../mod.ts";
-import { baseOf, pricedPlans } from "../../../src/codegen/choose/grid_choice.ts";
+import { baseOf, pricedPlans } from "../../../src/codegen/choose/grid_plans.ts";
 import { Kernel } from "../../../src/codegen/opt/kernel.ts";
 import { beforeOpts } from "../../../src/codegen/passes.ts";
 import { prod } from "../../../src/helpers/math.ts";
@@ -46,7 +46,7 @@ const GRAPHS: Readonly<Record<string, readonly [one: number, reads: number, grap
 };
 
 for (const [name, [one, reads, graph]] of Object.entries(GRAPHS)) {
-  Deno.test(`grid choice: ${name}`, () => {
+  Deno.test(`grid plans: ${name}`, () => {
     const device = openObserving("CUDA");
     let elements = 0;
     const made = graph((...shape) => {
@@ -62,7 +62,7 @@ for (const [name, [one, reads, graph]] of Object.entries(GRAPHS)) {
 }
 
 Deno.test(
-  "grid choice: what a transposed copy reads apart is on its way together, and it stores whole rows",
+  "grid plans: what a transposed copy reads apart is on its way together, and it stores whole rows",
   optimized(() => {
     const { name, kernels } = openObserving("CUDA"), empty = (...s: number[]) => Tensor.empty(s, { device: name });
     empty(31, 3, 768, 939).mul(empty(31, 1, 768, 1)).permute([2, 3, 1, 0]).realize();
@@ -72,7 +72,7 @@ Deno.test(
   }),
 );
 
-Deno.test("grid choice: windows that a cache holds are not shared by threads", () => {
+Deno.test("grid plans: windows that a cache holds are not shared by threads", () => {
   const device = openObserving("CUDA"), options = { device: device.name, dtype: dtypes.float16 };
   const x = Tensor.empty([8, 6, 57, 57], options), w = Tensor.empty([8, 3, 5, 5], options);
   const [dx] = x.conv2d(w, undefined, { padding: 4, groups: 2 }).float().square().sum().gradient([x]);
@@ -83,7 +83,7 @@ Deno.test("grid choice: windows that a cache holds are not shared by threads", (
 });
 
 Deno.test(
-  "grid choice: a reduction inside of another one keeps no output axis from being shared",
+  "grid plans: a reduction inside of another one keeps no output axis from being shared",
   optimized(() => {
     const device = openObserving("CUDA"), empty = (...s: number[]) => Tensor.empty(s, { device: device.name });
     empty(16, 500, 64).matmul(empty(16, 512, 64).transpose(1, 2)).matmul(empty(16, 512, 64)).realize();
@@ -94,7 +94,7 @@ Deno.test(
 );
 
 Deno.test(
-  "grid choice: a product too short for tiles is summed by threads that share it",
+  "grid plans: a product too short for tiles is summed by threads that share it",
   optimized(() => {
     const device = openObserving("CUDA"), empty = (...s: number[]) => Tensor.empty(s, { device: device.name });
     empty(16, 224).matmul(empty(224, 31)).realize();
@@ -105,17 +105,17 @@ Deno.test(
   }),
 );
 
-Deno.test("grid choice: what a plan costs does not depend on the plans that were priced before", () => {
+Deno.test("grid plans: what a plan costs does not depend on the plans that were priced before", () => {
   const device = openObserving("CUDA"), { renderer } = device;
   const empty = (...s: number[]) => Tensor.empty(s, { device: device.name });
   const graph = empty(8, 8, 80).matmul(empty(8, 80, 1000)).softmax(-1).matmul(empty(8, 1000, 80));
   let compared = 0;
   for (const { ast } of graph.schedule()) {
     if (ast === undefined) continue;
-    const before = beforeOpts(ast, renderer), [first, ...others] = pricedPlans(before, renderer, Infinity, true);
+    const before = beforeOpts(ast, renderer), [first, ...others] = pricedPlans(before, renderer.caps, Infinity, true);
     for (const { base, plan, time } of [first, ...others.filter((_, i) => i % 7 === 0)]) {
       if (base !== first.base) continue;
-      const alone = baseOf(before, renderer, [])!.model.estimate(plan)!.time;
+      const alone = baseOf(before, renderer.caps, [])!.model.estimate(plan)!.time;
       assert.ok(Math.abs(alone - time) < 1e-6 * time, `${alone} and ${time}`);
       compared++;
     }
@@ -123,7 +123,7 @@ Deno.test("grid choice: what a plan costs does not depend on the plans that were
   assert.ok(compared > 10, `${compared} plans`);
 });
 
-Deno.test("grid choice: results that stand side by side already count as copies, in bytes and in registers", () => {
+Deno.test("grid plans: results that stand side by side already count as copies, in bytes and in registers", () => {
   const device = openObserving("CUDA"), { renderer } = device;
   let stacked = 0;
   for (const { ast } of Tensor.empty([1000, 50257], { device: device.name, dtype: "int32" }).sort()[0].schedule()) {
@@ -131,7 +131,7 @@ Deno.test("grid choice: results that stand side by side already count as copies,
     const before = beforeOpts(ast, renderer),
       copies = new Kernel(before, true).copies.reduce((n, r) => n * sizeOf(r), 1);
     if (copies < 32 || copies > 64) continue; // rows of more are done in phases
-    const [{ base, plan }] = pricedPlans(before, renderer, Infinity, true).sort((a, b) => a.time - b.time);
+    const [{ base, plan }] = pricedPlans(before, renderer.caps, Infinity, true).sort((a, b) => a.time - b.time);
     const own = plan.axes.reduce((n, a) => n * a.copies, 1), { registers } = base.model.estimate(plan)!;
     assert.ok(own <= Math.max(64, copies) && registers >= Math.min(own, 128), `${own} copies, ${registers} registers`);
     // most of 1,000 rows of 50,257 numbers is read, and written
@@ -142,7 +142,7 @@ Deno.test("grid choice: results that stand side by side already count as copies,
 });
 
 Deno.test(
-  "grid choice: a strided convolution of few groups has threads along its rows, which share its sums",
+  "grid plans: a strided convolution of few groups has threads along its rows, which share its sums",
   optimized(() => {
     const device = openObserving("CUDA");
     const empty = (...s: number[]) => Tensor.empty(s, { device: device.name });
@@ -154,7 +154,7 @@ Deno.test(
 );
 
 Deno.test(
-  "grid choice: threads next to each other have columns next to each other where columns are rows of shared memory",
+  "grid plans: threads next to each other have columns next to each other where columns are rows of shared memory",
   optimized(() => {
     for (const isTransposed of [false, true]) {
       const device = openObserving("CUDA");
@@ -168,7 +168,7 @@ Deno.test(
 );
 
 Deno.test(
-  "grid choice: windows with gates and quotients have neighbors along rows, whole warps, and threads for a long sum",
+  "grid plans: windows with gates and quotients have neighbors along rows, whole warps, and threads for a long sum",
   optimized(() => {
     const chosen = (graph: (empty: (...s: number[]) => Tensor) => Tensor, at: number) => {
       const device = openObserving("CUDA");

@@ -1,5 +1,5 @@
 /**
- * Chooses opts for sums of products of bytes that lower/dot_sums.ts will find: where four neighbors of the sum lie side by
+ * How sums of products of bytes may be computed that lower/dot_sums.ts will find: where four neighbors of the sum lie side by
  * side in both operands, and neighbors along an output axis four bytes apart in one of them, so that a vector of words is read
  * as it lies. What the model of loops takes for strides is none then, and nothing needs to be packed. Deterministic.
  *
@@ -14,6 +14,7 @@ import { toposort, type UOp } from "../../uop/core/uop.ts";
 import { dtypes } from "../../dtype/dtype.ts";
 import type { Kernel } from "../opt/kernel.ts";
 import { THREAD_COST } from "./loop_costs.ts";
+import { kernelFor, type Proposal } from "./proposal.ts";
 
 /** Bytes of a word. */
 const WORD = 4;
@@ -66,12 +67,11 @@ function axesOf(kernel: Kernel, lanes: number): DotAxes | undefined {
   return undefined;
 }
 
-/** Applies opts to a kernel that is such a sum; false, and nothing done, for others. */
-export function tileDots(kernel: Kernel, caps: Capabilities): boolean {
-  const lanes = caps.vectorLanes(dtypes.float32);
-  if (caps.hasDots !== true || lanes < 2) return false;
-  const found = axesOf(kernel, lanes);
-  if (found === undefined) return false;
+/** The way to compute a kernel that is such a sum; none for others. */
+export function dotProposals(ast: UOp, caps: Capabilities): Proposal[] {
+  const lanes = caps.vectorLanes(dtypes.float32), kernel = kernelFor(ast, caps);
+  const found = lanes < 2 ? undefined : axesOf(kernel, lanes);
+  if (found === undefined) return [];
   const { columns, outer, rows, sum } = found, sizes = kernel.axes.map((a) => a.size), most = caps.registers / 2;
   const rowCount = rows < 0 ? 1 : sizes[rows], row = Math.min(rowCount, MOST_ROWS, Math.max(1, most / 2));
   // each word is read from memory once, and multiplied with those of each row
@@ -80,16 +80,19 @@ export function tileDots(kernel: Kernel, caps: Capabilities): boolean {
   const vectors = axis < 0 ? 1 : axis === columns ? sizes[columns] / lanes : sizes[outer];
   const wanted = Math.min(MOST_COLUMNS, Math.floor(most / row), Math.floor(vectors / threads));
   const column = divisorUpTo(vectors, wanted);
-  kernel.apply({ op: "VECTOR", axis: columns, arg: lanes });
-  if (column > 1) kernel.apply({ op: "UPCAST", axis, arg: column });
-  if (row > 1 && (kernel.mayOverlap || rowCount % row === 0)) kernel.apply({ op: "UPCAST", axis: rows, arg: row });
-  kernel.apply({ op: "UNROLL", axis: sum, arg: WORD });
-  // the words of a tile stay in a cache for all rows
-  const first = outer >= 0 && sizes[outer] / (axis === outer ? column : 1) >= threads ? outer : axis;
-  if (first > 0) kernel.apply({ op: "SWAP", axis: 0, arg: first });
-  if (threads === 1) return true;
-  if (first >= 0 && (first === outer || vectors / column >= threads)) {
-    kernel.apply({ op: "THREAD", axis: first, arg: 0 });
-  } else if (rowCount / row >= threads) kernel.apply({ op: "THREAD", axis: rows, arg: 0 });
-  return true;
+  const make = (): Kernel => {
+    kernel.apply({ op: "VECTOR", axis: columns, arg: lanes });
+    if (column > 1) kernel.apply({ op: "UPCAST", axis, arg: column });
+    if (row > 1 && (kernel.mayOverlap || rowCount % row === 0)) kernel.apply({ op: "UPCAST", axis: rows, arg: row });
+    kernel.apply({ op: "UNROLL", axis: sum, arg: WORD });
+    // the words of a tile stay in a cache for all rows
+    const first = outer >= 0 && sizes[outer] / (axis === outer ? column : 1) >= threads ? outer : axis;
+    if (first > 0) kernel.apply({ op: "SWAP", axis: 0, arg: first });
+    if (threads === 1) return kernel;
+    if (first >= 0 && (first === outer || vectors / column >= threads)) {
+      kernel.apply({ op: "THREAD", axis: first, arg: 0 });
+    } else if (rowCount / row >= threads) kernel.apply({ op: "THREAD", axis: rows, arg: 0 });
+    return kernel;
+  };
+  return [{ what: "bytes that lie as they are multiplied", cost, floor: Infinity, make }];
 }

@@ -1,14 +1,13 @@
 /**
- * Chooses opts for chains of products (opt/chain_tiles.ts) on matrix units: a group owns some tiles of rows, a warp of it
+ * How chains of products (opt/chain_tiles.ts) may be computed on matrix units: a group owns some tiles of rows, a warp of it
  * one; tiles of what depends on the middle axis come one after the other into rings in shared memory, and all columns of a
  * row are one thread's, so that what is computed is computed once. What depends on rows alone stays in registers. Which unit
  * does it, and how many of its lanes share what a group reads, the model tells (machine/chain_model.ts).
  *
  * @module
  */
-import { ArgumentError } from "../../helpers/errors.ts";
 import { ceilDiv, roundUp } from "../../helpers/math.ts";
-import type { Capabilities, GridCaps } from "../../renderer/renderer.ts";
+import type { Capabilities } from "../../renderer/renderer.ts";
 import { chainOf, type TensorCore } from "../../renderer/tensor_core_table.ts";
 import { indexForm, liesAlong } from "../../uop/algebra/linear_form.ts";
 import { type Chain, findChain } from "../../uop/algebra/product_chain.ts";
@@ -18,8 +17,9 @@ import { FUNCTION_OPS, isAlu, Ops } from "../../uop/core/ops.ts";
 import { dependsOn, sizeOf } from "../../uop/core/ranges.ts";
 import { toposort, type UOp } from "../../uop/core/uop.ts";
 import { chainRegisters, type ChainTile, type ChainWork, estimateChain, LEAST_USE } from "../machine/chain_model.ts";
-import { Kernel } from "../opt/kernel.ts";
+import type { Kernel } from "../opt/kernel.ts";
 import { WIDE } from "../opt/stage.ts";
+import { ifPossible, kernelFor, type Proposal } from "./proposal.ts";
 
 /** Rows of a group, at most: as many as share what it reads. A warp has one tile of them, or two, and each operand serves both. */
 const MOST_ROWS = 128, MOST_TILES = 2;
@@ -194,23 +194,17 @@ function applyPlan(kernel: Kernel, { tile, work, slots, ring, number, core, axes
   for (const slot of slots) kernel.apply({ op: "STAGE", input: slot, ring });
 }
 
-/** Can the plan be done? How operands lie in a tile is known once it is made. */
-function isPossible(ast: UOp, { tensorCores }: GridCaps, plan: ChainPlan): boolean {
-  const trial = new Kernel(ast, true, tensorCores);
-  try {
-    applyPlan(trial, plan);
-    trial.finish();
-    return true;
-  } catch (error) {
-    if (!(error instanceof ArgumentError)) throw error;
-    return false;
-  }
+/** A kernel with the opts of a plan. */
+function planned(ast: UOp, caps: Capabilities, plan: ChainPlan): Kernel {
+  const kernel = kernelFor(ast, caps);
+  applyPlan(kernel, plan);
+  return kernel;
 }
 
-/** Tiles a chain of products; false where the kernel is none, and nothing was done. */
-export function tileChain(kernel: Kernel, caps: Capabilities): boolean {
-  const { tensorCores } = caps.grid!;
-  if (kernel.axes.some((a) => a.size === 0)) return false;
+/** The best way to compute a chain of products in tiles; none for other kernels. What a chain is by threads is not weighed. */
+export function chainProposals(ast: UOp, caps: Capabilities): Proposal[] {
+  const { tensorCores } = caps.grid!, kernel = kernelFor(ast, caps);
+  if (kernel.axes.some((a) => a.size === 0)) return [];
   const plans = tensorCores.flatMap((core, number): ChainPlan[] => {
     const axes = kernel.chainAxes(core);
     if (axes === undefined) return [];
@@ -218,8 +212,11 @@ export function tileChain(kernel: Kernel, caps: Capabilities): boolean {
     return [core.shared === undefined ? planByLanes(found) : planShared(found)].filter((p) => p !== undefined);
   });
   plans.sort((a, b) => a.time - b.time);
-  const best = plans.find((p) => p.core.shared === undefined || isPossible(kernel.ast, caps.grid!, p));
-  if (best === undefined) return false;
-  applyPlan(kernel, best);
-  return true;
+  // how operands lie in a tile is known once it is made
+  const best = plans.find((p) =>
+    p.core.shared === undefined || ifPossible(() => planned(ast, caps, p).finish()) !== undefined
+  );
+  if (best === undefined) return [];
+  const what = "a chain of products in one kernel, in tiles of its rows";
+  return [{ what, cost: best.time, floor: Infinity, make: () => planned(ast, caps, best) }];
 }
