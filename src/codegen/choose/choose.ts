@@ -26,7 +26,6 @@ const FEW_THREADS = 64;
 
 /** Where candidates come from: a row of the list. */
 interface Source {
-  readonly name: string;
   readonly isFor: (caps: Capabilities) => boolean;
   /** Ways that take less than `most`, the best first. */
   readonly find: (ast: UOp, caps: Capabilities, most: number) => readonly Proposal[];
@@ -39,11 +38,11 @@ const onGrid = ({ hasGrid }: Capabilities): boolean => hasGrid,
 
 /** All sources, in the order in which they are asked. */
 const SOURCES: readonly Source[] = [
-  { name: "chains of products", isFor: onGrid, find: chainProposals },
-  { name: "products in tiles", isFor: onGrid, find: tileProposals },
-  { name: "threads", isFor: onGrid, find: threadProposals, near: nearThreads },
-  { name: "products of bytes", isFor: (caps) => onLoops(caps) && caps.hasDots === true, find: dotProposals },
-  { name: "loops", isFor: onLoops, find: loopProposals, near: nearLoops },
+  { isFor: onGrid, find: chainProposals },
+  { isFor: onGrid, find: tileProposals },
+  { isFor: onGrid, find: threadProposals, near: nearThreads },
+  { isFor: (caps) => onLoops(caps) && caps.hasDots === true, find: dotProposals },
+  { isFor: onLoops, find: loopProposals, near: nearLoops },
 ];
 
 /** What is proposed for a kernel, the best first. */
