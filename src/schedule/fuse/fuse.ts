@@ -219,6 +219,8 @@ class Fuser extends ReduceReads {
   /** By kernel: the product that it computes in tiles, and those of which its results may be made. */
   private readonly products = new Map<UOp, UOp>();
   private readonly tiled = new Map<UOp, readonly UOp[]>();
+  /** Sums that are read by a sum, and were kept apart for what is reduced below them. */
+  private readonly deepSums: UOp[] = [];
   private readonly decided: (readonly [c: Case, then: Decision, name: string])[] = [];
 
   constructor(
@@ -235,8 +237,10 @@ class Fuser extends ReduceReads {
     while (!table[i].when(c, this)) i++;
     const { then, name } = table[i];
     if (isRecording() || wantsNotes()) this.decided.push([c, then, name]);
-    if (then === "realize") this.realized.add(u);
-    else if (isTiledProduct(u)) { for (const { kernel } of list) this.products.set(kernel, u); }
+    if (then === "realize") {
+      this.realized.add(u);
+      if (this.isSumUnderSum(c)) this.deepSums.push(u);
+    } else if (isTiledProduct(u)) { for (const { kernel } of list) this.products.set(kernel, u); }
     return then === "keep row" ? this.keepRow(u, list[0], c.rows!.axes) : undefined;
   }
 
@@ -344,6 +348,16 @@ class Fuser extends ReduceReads {
     return isOpen ? found : [];
   }
 
+  /** What got buffers below sums that were kept apart for it: knowing it, another plan adds them up with the sums that read them. */
+  keptBelowSums(start: ReadonlySet<UOp>): readonly UOp[] {
+    const isKept = (u: UOp): boolean => isLeaf(u) || this.realized.has(u);
+    return this.deepSums.flatMap((sum) => {
+      const below = toposort(sum.src, (u) => !isKept(u));
+      if (below.some((u) => u.op === Ops.REDUCE && !isKept(u))) return [];
+      return below.filter((u) => isKept(u) && !isLeaf(u) && !start.has(u));
+    });
+  }
+
   /** Is it computed in place, whatever it costs? */
   isInPlace(u: UOp): boolean {
     return this.inPlace.has(u);
@@ -401,9 +415,13 @@ class Fuser extends ReduceReads {
    * Where more is reduced below, only one of operands that get buffers, and not on a grid: there products are tiled, and
    * memory is quick.
    */
-  isInnerSum({ u, list: [c, ...others], repeats, facts: { depth } }: Case): boolean {
+  isInnerSum(c: Case): boolean {
+    const { u, list, facts: { depth } } = c;
+    return this.isSumUnderSum(c) && (depth === 1 || (isProduct(u.src[0]) && !this.capsOf(list[0].kernel).hasGrid));
+  }
+  private isSumUnderSum({ u, list: [c, ...others], repeats }: Case): boolean {
     return others.length === 0 && c.underSum && repeats < SUM_OF_SUMS && u.op === Ops.REDUCE &&
-      reduceOf(u).op === Ops.ADD && (depth === 1 || (isProduct(u.src[0]) && !this.capsOf(c.kernel).hasGrid));
+      reduceOf(u).op === Ops.ADD;
   }
 
   /** Does a reduce, or what is made of one, run outside of the loops that it does not depend on? */
@@ -575,7 +593,9 @@ export function planFusion(
   let start: ReadonlySet<UOp> = new Set(always), fuser = planned(start);
   for (let left = MOST_PLANS; --left > 0;) {
     const kept = fuser.keptReduces(start);
-    const made = kept.length > 0 || !isOnLoops ? [] : fuser.keptReduces(start, true);
+    const made = kept.length > 0
+      ? []
+      : [...(isOnLoops ? fuser.keptReduces(start, true) : []), ...fuser.keptBelowSums(start)];
     if (made.length > 0) {
       // such a buffer may be there for a kernel that another plan has not: what needs fewer is better
       const other = new Set([...start, ...made]), trial = planned(other);

@@ -512,3 +512,20 @@ for (const [name, made, make] of NARROWED) {
     }),
   );
 }
+
+Deno.test("fuse: a sum over windows is one with the product below it, whose operand another kernel keeps", async () => {
+  const size = [2, 8, 9, 9], weight = [8, 4, 3, 3];
+  const gradients = (x: Tensor, w: Tensor): Tensor[] =>
+    x.convTranspose2d(w, undefined, { stride: 2 }).square().sum().gradient([x, w]);
+  const device = openObserving("CUDA").name;
+  const [x, w] = [size, weight].map((s) => Tensor.empty(s, { device }).realize());
+  const written = schedule(gradients(x, w)).flatMap(({ runner }) =>
+    runner instanceof CompiledKernel ? runner.program.linear.params.filter((p) => p.writes).map((p) => p.size) : []
+  );
+  // by itself the product has a value for each channel of the input, element of the window, and position of the output
+  assert(written.every((n) => n < 2 * (8 * 9) * (19 * 19)), written.join(" "));
+  const valuesOn = (device: string) =>
+    Promise.all(gradients(real(size, 1).to(device), real(weight, 2).to(device)).map((t) => t.data()));
+  const [want, got] = [await valuesOn("JS"), await valuesOn("SIM")];
+  want.forEach((v, i) => assertEquals(difference(got[i], v, { absolute: 1e-3, relative: 1e-5 }), undefined));
+});
