@@ -17,6 +17,7 @@ import { argOf } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { toposort, type UOp } from "../../uop/core/uop.ts";
 import { type Access, type Region, regionsOf, wideOf } from "../machine/access.ts";
+import { SECTOR } from "../machine/grid_traffic.ts";
 import { type Operand, type Pieces, sideOf, threadFloor, type Tile, TileModel } from "../machine/tile_model.ts";
 import { applyMerges, type Kernel } from "../opt/kernel.ts";
 import type { AxisOpt } from "../opt/opt.ts";
@@ -88,7 +89,8 @@ interface Matrices {
   readonly rows: number;
   readonly columns: number;
   readonly sum: number;
-  /** Iterations of the sum along other axes. */
+  /** Axes that are merged into that of the sum, which is the last of them; iterations of the sum along others. */
+  readonly merged: readonly number[];
   readonly loops: number;
 }
 
@@ -116,7 +118,7 @@ function matricesOf({ reads, rows, columns, sums }: Sides, sizes: readonly numbe
     axes.findLast((i) => sizes[i] >= LEAST_SIDE) ?? axes.reduce((best, i) => sizes[i] >= sizes[best] ? i : best);
   const [i, j, k] = [axisOf(rows), axisOf(columns), axisOf(sums)];
   const loops = sums.reduce((n, x) => x === k ? n : n * sizes[x], 1);
-  return { reads, rows: Math.min(i, j), columns: Math.max(i, j), sum: k, loops };
+  return { reads, rows: Math.min(i, j), columns: Math.max(i, j), sum: k, merged: [k], loops };
 }
 
 /** May a matrix unit do products of its dtypes? */
@@ -214,7 +216,9 @@ class TileChooser {
       const a = this.readOf(axis), { itemsize } = a.dtype, bytes = pieceOf(a, [rows, columns, sum], sizes);
       const piece = bytes > 0 && this.hasBoxes(core) && isInLines(a) ? WIDE : bytes; // which may end within a piece
       const quotients = a.strides.filter((s) => s !== s).length;
-      return { size: sizes[axis], itemsize, piece, isAlong: this.isAlong(a), quotients };
+      const near = Math.min(...[rows, columns, sum].map((i) => Math.abs(a.strides[i]) || Infinity));
+      const apart = bytes > 0 ? 0 : Math.min(1, near * itemsize / SECTOR), isAlong = this.isAlong(a);
+      return { size: sizes[axis], itemsize, piece, isAlong, quotients, breaks: this.breaksOf(a), apart };
     };
     let batch = 1;
     for (let i = 0; i < outputs; i++) if (i !== rows && i !== columns) batch *= sizes[i];
@@ -227,6 +231,12 @@ class TileChooser {
       if (made !== undefined && (best === undefined || made.time < best.time)) best = { tile, ...made, number };
     }
     return best;
+  }
+
+  /** Places between the axes that make the sum where elements do not lie as far apart as along the inner one. */
+  private breaksOf({ strides }: Access): number {
+    const { kernel, matrices: { merged } } = this;
+    return merged.filter((i, k) => k > 0 && strides[merged[k - 1]] !== strides[i] * kernel.axes[i].size).length;
   }
 
   /** The operand that has the rows, or the columns. */
@@ -291,7 +301,7 @@ function merged(
   const isNear = (i: number): number => sides.reads.filter((a) => a.strides[i] === 1).length;
   const sums = sides.sums.length > 1 && isOnUnits() ? sides.sums.toSorted((i, j) => isNear(i) - isNear(j)) : sides.sums;
   const [rows, columns, sum] = [axisOf(sides.rows), axisOf(sides.columns), axisOf(sums)];
-  return { matrices: { reads: sides.reads, rows, columns, sum, loops: 1 }, sizes: now, opts };
+  return { matrices: { reads: sides.reads, rows, columns, sum, merged: sums, loops: 1 }, sizes: now, opts };
 }
 
 /** The best tiles for a kernel that is a product of matrices; none where it is none, or too small. */

@@ -38,6 +38,10 @@ export interface Operand {
   readonly isAlong: boolean;
   /** Axes along which its index has quotients. */
   readonly quotients: number;
+  /** How often its index has quotients of the sum, anew in each step, because several axes make it. */
+  readonly breaks: number;
+  /** Sectors that an element takes by itself, at most one, where none of a tile lie side by side; 0 where they do. */
+  readonly apart: number;
 }
 
 /** A product of matrices. */
@@ -63,6 +67,9 @@ interface Costs {
   readonly read: number;
   readonly copy: number;
   readonly access: number;
+  /** A copy whose index has a quotient of the sum, for each; an element in whose sector no other of the tile is. */
+  readonly broken: number;
+  readonly apart: number;
   /** A step: for each group, and for each of its warps. */
   readonly step: number;
   readonly warpStep: number;
@@ -84,6 +91,8 @@ const ON_UNITS: Costs = {
   read: 0.15,
   copy: 1,
   access: 2.2,
+  broken: 0, // which groups of many warps compute beside the rest
+  apart: 0,
   step: 115,
   warpStep: 0,
   latency: 250,
@@ -100,6 +109,9 @@ const BY_THREADS: Costs = {
   read: 0,
   copy: 0.9,
   access: 0.05,
+  // convolutions of 64 to 128 channels, their axes merged in four ways, in four tiles each
+  broken: 1,
+  apart: 2,
   step: 0,
   warpStep: 17,
   latency: 225,
@@ -251,7 +263,9 @@ export class TileModel {
     if (threads > grid.maxGroupThreads) return undefined;
     let bytes = 0, copy = 0, elements = 0, quotients = 0;
     for (let k = 0; k < 2; k++) {
-      const { itemsize, piece, isAlong, quotients: axes } = operands[k], side = k === 0 ? x : y, count = side * deep;
+      const { itemsize, piece, isAlong, quotients: axes, breaks, apart } = operands[k],
+        side = k === 0 ? x : y,
+        count = side * deep;
       if (count % threads !== 0) return undefined; // all threads fill both alike
       bytes += count * itemsize + (isAlong ? deep : side) * WIDE;
       let wide = piece / itemsize;
@@ -262,6 +276,7 @@ export class TileModel {
         elements += count;
         quotients += count * axes;
       }
+      copy += count * (breaks / wide * costs.broken + apart * costs.apart);
     }
     copy += elements * ELEMENT / 32 * (1 + elements / threads / MANY_ELEMENTS) + quotients * QUOTIENT_WORK / LANES;
     if (bytes > grid.sharedBytes) return undefined;

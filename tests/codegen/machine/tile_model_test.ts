@@ -14,8 +14,8 @@ const TILE: Tile = { rows: [4, 2, 1], columns: [8, 4, 1], depth: 4 };
 
 function productOf(rows: number, columns: number, sum: number, piece = 16, more: Partial<Product> = {}): Product {
   const operands = [
-    { size: rows, itemsize: 2, piece, isAlong: false, quotients: 0 },
-    { size: columns, itemsize: 2, piece, isAlong: true, quotients: 0 },
+    { size: rows, itemsize: 2, piece, isAlong: false, quotients: 0, breaks: 0, apart: 0 },
+    { size: columns, itemsize: 2, piece, isAlong: true, quotients: 0, breaks: 0, apart: 0 },
   ] as const;
   return { core: MMA_F16, operands, sum, loops: 1, batch: 1, isSideBySide: true, ...more };
 }
@@ -33,6 +33,22 @@ Deno.test("tile model: elements one by one take longer than wide copies, and sto
   const wide = timeOf(productOf(4096, 4096, 4096)), few = timeOf(productOf(4096, 4096, 4096, 2));
   assert.ok(few > 2 * wide, `${few} of ${wide}`);
   assert.ok(timeOf(productOf(4096, 4096, 256, 16, { isSideBySide: false })) > timeOf(productOf(4096, 4096, 256)));
+});
+
+Deno.test("tile model: quotients of a sum, and sectors of one element each, cost the side that has them", () => {
+  const [wide, high] = ([[4, 16, 1], [4, 8, 1]] as const).map((rows, i): Tile => ({
+    rows,
+    columns: [4, i === 0 ? 8 : 16, 1],
+    depth: 16,
+  }));
+  const plain = productOf(4096, 4096, 576, 4, { core: undefined }), [a, b] = plain.operands;
+  for (const more of [{ breaks: 2 }, { apart: 1 }, { apart: 0.25 }]) {
+    const rows = { ...plain, operands: [{ ...a, ...more }, b] as const };
+    const columns = { ...plain, operands: [a, { ...b, ...more }] as const };
+    assert.ok(timeOf(rows, high) > timeOf(plain, high), JSON.stringify(more));
+    assert.ok(timeOf(rows, high) < timeOf(rows, wide), "fewer rows are copied");
+    assert.ok(timeOf(columns, wide) < timeOf(columns, high), "fewer columns are copied");
+  }
 });
 
 Deno.test("tile model: no tile is below what is multiplied, nor more than a device has", () => {

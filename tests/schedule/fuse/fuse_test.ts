@@ -454,7 +454,7 @@ const OPERANDS: readonly (readonly [name: string, make: (of: (...shape: number[]
   ["a bias before", (of) => of(512, 256).add(of(256)).relu().matmul(of(256, 512))],
   ["scaled columns", (of) => of(512, 256).matmul(of(256, 512).mul(of(512)))],
   ["itself turned", (of) => ((x: Tensor) => x.add(x.T).matmul(of(256, 512)))(of(256, 256))],
-  ["pictures that are added", (of) => of(16, 64, 14, 14).add(of(16, 64, 14, 14)).conv2d(of(64, 64, 3, 3))],
+  ["pictures that are added", (of) => of(32, 128, 18, 18).add(of(32, 128, 18, 18)).conv2d(of(128, 128, 5, 5))],
 ];
 for (const dtype of ["float32", "float16"] as const) {
   for (const [name, make] of OPERANDS) {
