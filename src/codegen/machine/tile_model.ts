@@ -276,7 +276,7 @@ export class TileModel {
         elements += count;
         quotients += count * axes;
       }
-      copy += count * (breaks / wide * costs.broken + apart * costs.apart);
+      copy += count * (breaks / Math.max(1, wide) * costs.broken + apart * costs.apart);
     }
     copy += elements * ELEMENT / 32 * (1 + elements / threads / MANY_ELEMENTS) + quotients * QUOTIENT_WORK / LANES;
     if (bytes > grid.sharedBytes) return undefined;

@@ -42,7 +42,7 @@ Deno.test("tile model: quotients of a sum, and sectors of one element each, cost
     depth: 16,
   }));
   const plain = productOf(4096, 4096, 576, 4, { core: undefined }), [a, b] = plain.operands;
-  for (const more of [{ breaks: 2 }, { apart: 1 }, { apart: 0.25 }]) {
+  for (const more of [{ breaks: 2 }, { breaks: 1, piece: 0 }, { piece: 0, apart: 1 }, { piece: 0, apart: 0.25 }]) {
     const rows = { ...plain, operands: [{ ...a, ...more }, b] as const };
     const columns = { ...plain, operands: [a, { ...b, ...more }] as const };
     assert.ok(timeOf(rows, high) > timeOf(plain, high), JSON.stringify(more));
