@@ -7,49 +7,17 @@ import { Device, DeviceError, jit, nn, state, Tensor } from "../../mod.ts";
 import { compileStats } from "../../src/engine/compile_cache.ts";
 import { stepLog } from "../../src/engine/exec.ts";
 import { siteFrames } from "../../src/helpers/stack.ts";
+import { wantsNotes } from "../../src/uop/core/notes.ts";
+import { isRecording } from "../../src/uop/rewrite/record.ts";
 import { getDevice } from "../../src/device/device.ts";
 import { clearScheduleCache } from "../../src/schedule/schedule.ts";
 import { Gpt2, MnistConvNet, trainStep } from "../../bench/models.ts";
 import { explain, type Explanation, type ExplanationData } from "../../src/story/story.ts";
-import type { VizRecorder } from "../../src/story/viz/viz_data.ts";
-import { wantsNotes } from "../../src/uop/core/notes.ts";
-import { isRecording } from "../../src/uop/rewrite/record.ts";
 import { opensHere } from "../fixtures/devices.ts";
 import { optimized } from "../fixtures/optimized.ts";
+import { farthest, passesIn, runScript as run } from "./run_script.ts";
 
 Device.default = "WASM";
-const folder = Deno.makeTempDirSync({ prefix: "dinograd-story-" });
-globalThis.addEventListener("unload", () => Deno.removeSync(folder, { recursive: true }));
-let files = 0;
-
-/** Runs a script; gives what it prints. @throws {Error} where it comes to other numbers */
-async function run({ script, data }: Explanation, name: string): Promise<string[]> {
-  const path = `${folder}/${files++}_${name.replace(/\W+/g, "_")}`;
-  Deno.mkdirSync(path);
-  Deno.writeTextFileSync(`${path}/script.ts`, script);
-  Deno.writeFileSync(`${path}/script.bin`, data);
-  const lines: string[] = [], { log } = console;
-  console.log = (...args: unknown[]) => lines.push(args.join(" "));
-  try {
-    await import(`file://${path}/script.ts`);
-  } catch (error) {
-    throw new Error(`${name}: ${error}\n${lines.join("\n")}\n${script}`);
-  } finally {
-    console.log = log;
-  }
-  return lines;
-}
-
-/** How many passes its page shows. */
-function passesIn(e: Explanation): number {
-  return (e as unknown as { readonly viz: VizRecorder }).viz.data().passes.length;
-}
-
-/** The largest of the differences that a script prints. */
-function farthest(lines: readonly string[]): number {
-  return Math.max(...lines.map((line) => Number(/largest difference (\S+)$/.exec(line)![1])));
-}
-
 class Net {
   readonly l1: nn.Linear = new nn.Linear(6, 5);
   readonly l2: nn.Linear = new nn.Linear(5, 3);
@@ -502,42 +470,6 @@ Deno.test("explain: steps that are the same are told once", () => {
     });
   const sums = e.notes.filter((n) => n.of?.kind === "schedule").map((n) => n.text);
   assert(sums.length <= 2 * new Set(sums).size, sums.join("\n"));
-});
-
-Deno.test("explain: inside of what is explained, both tell of what ran in them", async () => {
-  const names = (e: Explanation): number => e.trace.steps.filter((s) => s.kind === "kernel").length;
-  let inner: Explanation | undefined;
-  const outer = explain(() => {
-    const x = values(6).add(1).realize();
-    inner = explain(() => x.exp().sum(), { passes: true });
-    return (inner.result as Tensor).mul(2);
-  }, { passes: true });
-  assertEquals([names(inner!), names(outer)], [1, 3]);
-  const [all, own] = [outer, inner!].map((e) => e.notes.map((n) => n.text));
-  assert(own.length > 0 && own.every((text) => all.includes(text)));
-  for (const e of [inner!, outer]) assert(farthest(await run(e, "nested")) < 1e-5); // of about 20
-  assert(passesIn(inner!) > 0 && passesIn(outer) > passesIn(inner!));
-  assertEquals([isRecording(), wantsNotes(), stepLog.listener, siteFrames.wanted], [false, false, undefined, 0]);
-});
-
-Deno.test("explain: of two that run at once each hears until it ends, and nobody afterwards", async () => {
-  const first = Promise.withResolvers<void>(), second = Promise.withResolvers<void>();
-  const a = explain(async () => {
-    await first.promise;
-    return values(3).add(1);
-  }, { passes: true });
-  const b = explain(async () => {
-    await second.promise;
-    return values(4).mul(2).add(0.5).sum();
-  }, { passes: true });
-  first.resolve();
-  const one = await a;
-  second.resolve();
-  const two = await b;
-  assertEquals(one.trace.steps.filter((s) => s.kind === "kernel").length, 1);
-  assert(two.trace.steps.some((s) => s.kind === "kernel" && s.writes.some((w) => w.size === 1)));
-  assert(passesIn(two) > 0);
-  assertEquals([isRecording(), wantsNotes(), stepLog.listener, siteFrames.wanted], [false, false, undefined, 0]);
 });
 
 Deno.test("explain: of a program that throws, what ran before", async () => {

@@ -10,7 +10,7 @@ import { numelOf } from "../../uop/core/build_movement.ts";
 import { isAlu, isMovement, Ops } from "../../uop/core/ops.ts";
 import { iterationsOf } from "../../uop/core/ranges.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
-import { int, range, type UOp } from "../../uop/core/uop.ts";
+import { int, range, toposort, type UOp } from "../../uop/core/uop.ts";
 import { dependence, isLoop, sourceIndex } from "../../uop/graph/movement_index.ts";
 import { type Cascade, cascadeOf } from "./cascade.ts";
 import {
@@ -113,6 +113,8 @@ export abstract class ContextWalk {
   protected readonly cascades: Map<UOp, Cascade> = new Map();
   /** By kernel: the next range of a reduce or of a row. Kernels that are alike have the same ones, and the same indices. */
   private readonly nextRange = new Map<UOp, number>();
+  /** Sums that are read by a sum, and were kept apart for what is reduced below them. */
+  protected readonly deepSums: UOp[] = [];
 
   /** @param inPlace nodes that are computed in place, whatever it costs */
   constructor(protected readonly order: readonly UOp[], protected readonly inPlace: ReadonlySet<UOp>) {}
@@ -172,6 +174,39 @@ export abstract class ContextWalk {
       bodies.set(u, body);
     }
     return this.realized.size > before;
+  }
+
+  /**
+   * The reduces that got buffers, where something above one of them got one because it was decided before that this reduce
+   * would run with it: knowing them, another plan may read it there. None where they decide nothing. `start` had buffers
+   * from the start. With `made` also what is made of reduces without buffers.
+   */
+  keptReduces(start: ReadonlySet<UOp>, made = false): readonly UOp[] {
+    const found: UOp[] = [], above = new Set<UOp>(), running = new Set<UOp>();
+    let isOpen = false;
+    for (const u of this.order) {
+      if (isLeaf(u) || !this.of(u).reduces) continue;
+      const runs = u.op === Ops.REDUCE || u.src.some((s) => running.has(s));
+      // what only reads others is elementwise once they are known
+      const isFound = runs && this.realized.has(u) && (made || u.op === Ops.REDUCE), isKept = isFound || start.has(u);
+      if (runs && !isKept) running.add(u);
+      if (start.has(u)) continue;
+      if (isFound) found.push(u);
+      else if (!u.src.some((s) => above.has(s))) continue;
+      else isOpen ||= this.realized.has(u);
+      above.add(u);
+    }
+    return isOpen ? found : [];
+  }
+
+  /** What got buffers below sums that were kept apart for it: knowing it, another plan adds them up with the sums that read them. */
+  keptBelowSums(start: ReadonlySet<UOp>): readonly UOp[] {
+    const isKept = (u: UOp): boolean => isLeaf(u) || this.realized.has(u);
+    return this.deepSums.flatMap((sum) => {
+      const below = toposort(sum.src, (u) => !isKept(u));
+      if (below.some((u) => u.op === Ops.REDUCE && !isKept(u))) return [];
+      return below.filter((u) => isKept(u) && !isLeaf(u) && !start.has(u));
+    });
   }
 
   /** Weight of the nodes that are computed with `u`, each once; counted up to the limit. */

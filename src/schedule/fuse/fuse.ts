@@ -219,8 +219,6 @@ class Fuser extends ReduceReads {
   /** By kernel: the product that it computes in tiles, and those of which its results may be made. */
   private readonly products = new Map<UOp, UOp>();
   private readonly tiled = new Map<UOp, readonly UOp[]>();
-  /** Sums that are read by a sum, and were kept apart for what is reduced below them. */
-  private readonly deepSums: UOp[] = [];
   private readonly decided: (readonly [c: Case, then: Decision, name: string])[] = [];
 
   constructor(
@@ -323,39 +321,6 @@ class Fuser extends ReduceReads {
       this.tiled.set(kernel, known);
     }
     return known;
-  }
-
-  /**
-   * The reduces that got buffers, where something above one of them got one because it was decided before that this reduce
-   * would run with it: knowing them, another plan may read it there. None where they decide nothing. `start` had buffers
-   * from the start. With `made` also what is made of reduces without buffers.
-   */
-  keptReduces(start: ReadonlySet<UOp>, made = false): readonly UOp[] {
-    const found: UOp[] = [], above = new Set<UOp>(), running = new Set<UOp>();
-    let isOpen = false;
-    for (const u of this.order) {
-      if (isLeaf(u) || !this.of(u).reduces) continue;
-      const runs = u.op === Ops.REDUCE || u.src.some((s) => running.has(s));
-      // what only reads others is elementwise once they are known
-      const isFound = runs && this.realized.has(u) && (made || u.op === Ops.REDUCE), isKept = isFound || start.has(u);
-      if (runs && !isKept) running.add(u);
-      if (start.has(u)) continue;
-      if (isFound) found.push(u);
-      else if (!u.src.some((s) => above.has(s))) continue;
-      else isOpen ||= this.realized.has(u);
-      above.add(u);
-    }
-    return isOpen ? found : [];
-  }
-
-  /** What got buffers below sums that were kept apart for it: knowing it, another plan adds them up with the sums that read them. */
-  keptBelowSums(start: ReadonlySet<UOp>): readonly UOp[] {
-    const isKept = (u: UOp): boolean => isLeaf(u) || this.realized.has(u);
-    return this.deepSums.flatMap((sum) => {
-      const below = toposort(sum.src, (u) => !isKept(u));
-      if (below.some((u) => u.op === Ops.REDUCE && !isKept(u))) return [];
-      return below.filter((u) => isKept(u) && !isLeaf(u) && !start.has(u));
-    });
   }
 
   /** Is it computed in place, whatever it costs? */

@@ -8,11 +8,10 @@ import { findGroup } from "../../device/device.ts";
 import { currentScope, noteHandle, notePointed, pendingScopes } from "../../device/scopes.ts";
 import { complexOf, type DType, dtypes } from "../../dtype/dtype.ts";
 import { promote, promoteScalar } from "../../dtype/promotion.ts";
-import { wantsLines, wantsMemoryLines } from "../../helpers/env.ts";
 import { ArgumentError, DTypeError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
 import { checkBoolean, describe } from "../../helpers/options.ts";
-import { type Line, Site } from "../../helpers/stack.ts";
+import type { Line } from "../../helpers/stack.ts";
 import { checkShards } from "../../engine/front/engine.ts";
 import { argOf, type Storage } from "../../uop/core/args.ts";
 import { reshape } from "../../uop/core/build_movement.ts";
@@ -23,7 +22,7 @@ import { constant, type UOp, uop } from "../../uop/core/uop.ts";
 import { bare, shapedLike } from "../../uop/graph/complex.ts";
 import { extentsOf, withExtents } from "../../uop/graph/extent.ts";
 import { isGone, isStale } from "../../uop/graph/lost.ts";
-import { setLine, unlabeled, unshaped, wholeOf } from "../../uop/graph/resolve.ts";
+import { takeLine, unlabeled, unshaped, wholeOf } from "../../uop/graph/resolve.ts";
 import {
   folded,
   isAlias,
@@ -189,9 +188,7 @@ export abstract class TensorBase {
     this.grad = undefined;
     node.names++;
     if (node.extentMemo === undefined) extentsOf(node); // what has no extent is refused here
-    if (node.line === undefined && (node.op === Ops.BUFFER ? wantsMemoryLines() : wantsLines())) {
-      setLine(node, new Site());
-    }
+    takeLine(node);
     if (meshes.count > 0 && findGroup(deviceOf(node) ?? "") !== undefined) checkShards(bare(node));
     if (pendingScopes.size > 0) noteHandle(placeOf(node));
   }

@@ -4,8 +4,9 @@
  *
  * @module
  */
+import { wantsLines, wantsMemoryLines } from "../../helpers/env.ts";
 import { SpecError } from "../../helpers/errors.ts";
-import type { Line } from "../../helpers/stack.ts";
+import { Site } from "../../helpers/stack.ts";
 import { argOf, type Storage } from "../core/args.ts";
 import { expand, flip, pad, permute, reshape, shrink, skew, unskew } from "../core/build_movement.ts";
 import { isMovement, isView, opName, Ops } from "../core/ops.ts";
@@ -13,9 +14,14 @@ import { bufferNode, renewed, type UOp, uop } from "../core/uop.ts";
 import { knownSources } from "../rewrite/walk.ts";
 import { isLabel, window } from "./extent.ts";
 
-/** `u` was made at `line`. Where an operation ends in views of what it computes, which nobody else names, so was that. */
-export function setLine(u: UOp, line: Line): void {
-  for (; u.line === undefined; u = u.src[0]) {
+/**
+ * Where lines are wanted, `node` was made at that which the program is at, if it has none. Where an operation ends in views of
+ * what it computes, which nobody else names, so was that.
+ */
+export function takeLine(node: UOp): void {
+  if (node.line !== undefined || !(node.op === Ops.BUFFER ? wantsMemoryLines() : wantsLines())) return;
+  const line = new Site();
+  for (let u = node; u.line === undefined; u = u.src[0]) {
     u.line = line;
     if (!isMovement(u.op) || u.src[0].names > 0 || u.src[0].src.length === 0) return;
   }
