@@ -143,19 +143,28 @@ if (isMainThread) {
 }
 `;
 
-Deno.test("export to WASM: threads load modules of their own, and a bundle for pages has it without files of Node.js", async () => {
+Deno.test("export to WASM: threads load modules of their own", async () => {
   const { at } = await written("wasm", "net");
   await Deno.writeTextFile(`${at}/main.mjs`, IN_THREADS);
   const [path, ...args] = node === undefined ? [Deno.execPath(), "run", "-A", "main.mjs"] : [node, "main.mjs"];
   assert.equal((await run(path, args, at)).trim(), "true 12");
-  await Deno.writeTextFile(`${at}/page.js`, 'import { load } from "./net.js";\nglobalThis.load = load;\n');
-  const bundled = await runDeno(
-    ["bundle", "--quiet", "--platform", "browser", "--minify", "-o", `${at}/bundle.js`, `${at}/page.js`],
-  );
-  assert.equal(bundled.code, 0, bundled.stderr);
-  const text = await Deno.readTextFile(`${at}/bundle.js`);
-  assert.match(text, /new URL\("\.\/net\.wasm",import\.meta\.url\)/);
-  assert.doesNotMatch(text, /import\s*["'(]+node:/);
+});
+
+/** `deno bundle` of a page that loads the exported module. */
+const paged = (await written("wasm", "net")).at, BUNDLE = ["bundle", "--quiet", "--platform", "browser", "--minify"];
+await Deno.writeTextFile(`${paged}/page.js`, 'import { load } from "./net.js";\nglobalThis.load = load;\n');
+const bundled = await runDeno([...BUNDLE, "-o", `${paged}/bundle.js`, `${paged}/page.js`]);
+const lacksBundler = bundled.code !== 0 && /dns|connect|offline|download|fetch/i.test(bundled.stderr);
+
+Deno.test({
+  name: "export to WASM: a bundle for pages has it without files of Node.js (deno bundle)",
+  ignore: lacksBundler,
+  async fn() {
+    assert.equal(bundled.code, 0, bundled.stderr);
+    const text = await Deno.readTextFile(`${paged}/bundle.js`);
+    assert.match(text, /new URL\("\.\/net\.wasm",import\.meta\.url\)/);
+    assert.doesNotMatch(text, /import\s*["'(]+node:/);
+  },
 });
 
 Deno.test("export to a page: its module has types, by which wrong calls are told before they run", async () => {

@@ -287,6 +287,8 @@ program("requests beside each other: train, noGrad, context, scope, jit with sta
 
 program("memory flat in loops that users write", async () => {
   const held = (): number => Device.memory()[Device.default].bytes;
+  // 64 MiB are no reason to collect, and as many are made until that is looked at again (src/device/pressure.ts)
+  const most = 130 * 2 ** 20;
   let w = Tensor.ones([256, 1024]).contiguous().realize(); // 1 MB
   for (let i = 0; i < 60; i++) {
     w = w.mul(0.5).add(1);
@@ -298,15 +300,15 @@ program("memory flat in loops that users write", async () => {
     await w.at(0, 0).item();
   }
   const b = held();
-  assert.ok(b - a < 80e6, `${a} to ${b}`);
+  assert.ok(b - a < most, `${a} to ${b}`);
   for (let i = 0; i < 300; i++) w = scope(() => w.mul(0.5).add(1).realize());
   const c = held();
-  assert.ok(c - a < 80e6, `${a} to ${c}`);
+  assert.ok(c - a < most, `${a} to ${c}`);
   const step = jit((u: Tensor) => u.mul(0.5).add(1), { donate: true });
   let u = Tensor.ones([256, 1024]).contiguous().realize();
   for (let i = 0; i < 300; i++) u = step(u);
   const d = held();
-  assert.ok(d - a < 80e6, `${a} to ${d}`);
+  assert.ok(d - a < most, `${a} to ${d}`);
   await equal(u.at(3, 3), 2);
   await equal(w.at(3, 3), 2);
 });

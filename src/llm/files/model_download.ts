@@ -22,7 +22,8 @@ import {
   totalOf,
 } from "../../state/server_files.ts";
 
-export type { DownloadProgress as ModelProgress };
+/** How far the download of a model is. */
+export type ModelProgress = DownloadProgress;
 
 /** Options of {@linkcode download}. */
 export interface DownloadOptions {
