@@ -12,7 +12,7 @@ import type { DType } from "../dtype/dtype.ts";
 import { envNumber } from "../helpers/env.ts";
 import { byteText, SpecError } from "../helpers/errors.ts";
 import { sum } from "../helpers/math.ts";
-import { type LaunchedStep, Listeners, listeners, type SpanListener, spans, tellSpan } from "../helpers/spans.ts";
+import { type LaunchedStep, Listeners, type SpanListener, spans, tellSpan } from "../helpers/spans.ts";
 import type { TemplateItem } from "../schedule/order/template.ts";
 import type { BoundSchedule } from "../schedule/schedule.ts";
 import { argOf, Int64 } from "../uop/core/args.ts";
@@ -230,7 +230,7 @@ export function tellReplay(
   const steps = items as readonly LaunchedStep[];
   // what is patched comes before the first launch, and nothing after the last
   const origin = Math.max(startMs, endMs - own[items.length - 1]);
-  for (const listener of listeners.slice()) {
+  for (const listener of spans.all.slice()) {
     if (listener.replays !== undefined) listener.replays(name, startMs, endMs, steps, origin, own);
     else {
       tellTimedTo(listener, steps, origin, own);
@@ -248,7 +248,7 @@ function timedRun(count: number, run: (ends: Float64Array<ArrayBuffer>) => void)
 
 /** Tells those who listen now of launches that a device has timed: at once to who hears them so, to others of each as a span. */
 export function tellTimed(items: readonly LaunchedStep[], origin: number, ends: Float64Array): void {
-  for (const listener of listeners.slice()) tellTimedTo(listener, items, origin, ends);
+  for (const listener of spans.all.slice()) tellTimedTo(listener, items, origin, ends);
 }
 
 function tellTimedTo(

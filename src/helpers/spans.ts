@@ -76,12 +76,57 @@ export interface SpanListener {
   lines?: boolean;
 }
 
-/** Who listens now, if anybody does; whether that wants lines of the user's, and how often one was asked for. */
-export const spans: { listener: SpanListener | undefined; wantsLines: boolean; lines: number } = {
-  listener: undefined,
-  wantsLines: true,
-  lines: 0,
-};
+/**
+ * Lets several hear what is told to `listener`, each until it ends, in whatever order they do; undefined while there is
+ * nobody, so that nothing is made for it.
+ */
+export class Listeners<L> {
+  /** Whom to tell, if anybody. */
+  listener: L | undefined = undefined;
+  /** How many have begun to listen so far. */
+  begun = 0;
+  /** All who listen now. */
+  readonly all: L[] = [];
+
+  /**
+   * @param joined one that tells all of these, of which there are two or more
+   * @param changed called when somebody began or ended
+   */
+  constructor(private readonly joined: (all: readonly L[]) => L, private readonly changed: () => void = () => {}) {}
+
+  /** Lets `listener` hear all from now on, beside others, until what it returns is called. */
+  listen(listener: L): () => void {
+    this.begun++;
+    this.all.push(listener);
+    this.update();
+    return () => {
+      const at = this.all.indexOf(listener);
+      if (at < 0) return;
+      this.all.splice(at, 1);
+      this.update();
+    };
+  }
+
+  private update(): void {
+    const { all } = this;
+    this.listener = all.length < 2 ? all[0] : this.joined([...all]);
+    this.changed();
+  }
+}
+
+/** Those who hear spans. */
+class Spans extends Listeners<SpanListener> {
+  /** Whether they want lines of the user's. */
+  wantsLines = true;
+  /** How often one was asked for. */
+  lines = 0;
+
+  constructor() {
+    super((all) => (span) => all.forEach((f) => f(span)), () => tellLines());
+  }
+}
+/** Who listens now, if anybody does. */
+export const spans: Spans = new Spans();
 
 /** Calls `fn` while `listener` hears spans, beside who heard them before. */
 export function listening<T>(listener: SpanListener, fn: () => T): T {
@@ -95,26 +140,12 @@ export function listening<T>(listener: SpanListener, fn: () => T): T {
 
 /** Lets `listener` hear spans from now on, beside who heard them before, until the function that is returned is called. */
 export function listen(listener: SpanListener): () => void {
-  listeners.push(listener);
-  update();
-  return () => {
-    const at = listeners.indexOf(listener);
-    if (at >= 0) listeners.splice(at, 1);
-    update();
-  };
-}
-
-/** All who listen now. */
-export const listeners: SpanListener[] = [];
-
-function update(): void {
-  spans.listener = listeners.length < 2 ? listeners[0] : (span) => [...listeners].forEach((f) => f(span));
-  tellLines();
+  return spans.listen(listener);
 }
 
 /** To be called when a listener wants lines that it did not want, or no longer. */
 export function tellLines(): void {
-  spans.wantsLines = listeners.length === 0 || listeners.some((l) => l.lines !== false);
+  spans.wantsLines = spans.all.length === 0 || spans.all.some((l) => l.lines !== false);
 }
 
 /** Calls `fn`, and tells of it as a span where somebody listens; `more` says what it was about. */
@@ -145,37 +176,4 @@ export function tellSpan(
   subject: unknown,
 ): void {
   listener({ kind, name, startMs, endMs, device, deviceMs: undefined, isQueued: undefined, later: undefined, subject });
-}
-
-/**
- * Lets several hear what is told to `listener`, each until it ends, in whatever order they do; undefined while there is
- * nobody, so that nothing is made for it.
- */
-export class Listeners<L> {
-  /** Whom to tell, if anybody. */
-  listener: L | undefined = undefined;
-  /** How many have begun to listen so far. */
-  begun = 0;
-  private readonly all: L[] = [];
-
-  /** @param joined one that tells all of these, of which there are two or more */
-  constructor(private readonly joined: (all: readonly L[]) => L) {}
-
-  /** Lets `listener` hear all from now on, beside others, until what it returns is called. */
-  listen(listener: L): () => void {
-    this.begun++;
-    this.all.push(listener);
-    this.update();
-    return () => {
-      const at = this.all.indexOf(listener);
-      if (at < 0) return;
-      this.all.splice(at, 1);
-      this.update();
-    };
-  }
-
-  private update(): void {
-    const { all } = this;
-    this.listener = all.length < 2 ? all[0] : this.joined([...all]);
-  }
 }

@@ -229,3 +229,8 @@ export async function runInBrowser(): Promise<Report[] | string> {
     await Deno.remove(folder, { recursive: true }).catch(() => {});
   }
 }
+
+/** A step of a test that is left out, and says why no browser was there. */
+export async function leaveOut(t: Deno.TestContext, why: string): Promise<void> {
+  await t.step({ name: `Chromium: ${why}`, ignore: true, fn() {} });
+}
