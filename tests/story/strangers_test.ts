@@ -17,8 +17,11 @@ interface Want {
   /** Other levels that it is explained at. */
   readonly levels?: readonly string[];
   /** The environment that it runs in: without a card where its loops must be those of a processor. */
-  readonly env?: Record<string, string>;
+  readonly env?: Readonly<Record<string, string>>;
 }
+
+/** Hides the cards of this machine. */
+const NO_CARD: Readonly<Record<string, string>> = { CUDA_DRIVER_PATH: "/nowhere" };
 
 const PROGRAMS: Readonly<Record<string, Want>> = {
   cnn: {
@@ -93,6 +96,7 @@ const PROGRAMS: Readonly<Record<string, Want>> = {
       /^\/\/ fields\.ts:\d+ {2}const scaled = late\.mul\("weights\.bin"\.length\);/m,
     ],
     levels: ["tensor"],
+    env: NO_CARD,
   },
   inplace: { script: [/^const big = new BigInt64Array\(/m], levels: ["tensor"] },
   chance: { script: [/32 random bits, threefry2x32/], levels: ["tensor"] },
@@ -119,8 +123,9 @@ const PROGRAMS: Readonly<Record<string, Want>> = {
       /^const best = new Float32Array\(1\)/m,
     ],
     story: [/`const rows = scores\.sum\(1\) … \.contiguous\(\);`: .*rows float32\[3\]/],
+    env: NO_CARD,
   },
-  numeric: { script: [/Float64Array/, /\d+ times the same/], env: { CUDA_DRIVER_PATH: "/nowhere" } },
+  numeric: { script: [/Float64Array/, /\d+ times the same/], env: NO_CARD },
 };
 
 const folder = await Deno.makeTempDir({ prefix: "dinograd-strangers-" });

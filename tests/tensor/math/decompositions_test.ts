@@ -340,7 +340,10 @@ for (const device of await devicesHere()) {
     };
     const exact = await values(slope((t) => t.inv(), "float64", "JS"));
     const found = await values(slope((t) => t.pinv(), "float32", device)), size = Math.max(...exact.map(Math.abs));
-    for (const [i, x] of found.entries()) assert(Math.abs(x - exact[i]) <= 1e-5 * size, `${i}: ${x}, not ${exact[i]}`);
+    // the slope is of the third degree in the inverse, which a rounding of the matrix moves by its condition
+    const at = new Tensor(list, { dtype: "float64", device: "JS" }).reshape([4, 4]), condition = await at.cond().item();
+    const allowed = 3 * condition * 2 ** -24 * size;
+    for (const [i, x] of found.entries()) assert(Math.abs(x - exact[i]) <= allowed, `${i}: ${x}, not ${exact[i]}`);
     const one = new Tensor([[2, 0], [0, 0]], { dtype: "float32", device, requiresGrad: true });
     const weight = new Tensor([[1, 2], [3, 4]], { dtype: "float32", device });
     const [g] = one.pinv().mul(weight).sum().gradient([one]); // of rank 1: by the formula of Golub and Pereyra
