@@ -7,7 +7,8 @@ import {
   assertStringIncludes,
   assertThrows,
 } from "@std/assert";
-import { Tensor } from "../../mod.ts";
+import { dtypes, Tensor } from "../../mod.ts";
+import { compileStats } from "../../src/engine/compile_cache.ts";
 import { encodeGguf, LanguageModel, ModelServer, quantizeModel } from "../../src/llm/llm.ts";
 
 const FILE = new URL("../../examples/models/stories260K.gguf", import.meta.url);
@@ -143,4 +144,56 @@ Deno.test("strangers: every mix that an error names can be written", async () =>
   assert(names.length > 8);
   for (const name of names) quantizeModel(file, name as "F16");
   for (const name of ["F16", "BF16"]) assert((await encodeGguf(quantizeModel(file, name as "F16"))).length > 500_000);
+});
+
+Deno.test("strangers: a model, its parts and its weights print in a line each", () => {
+  assertEquals(
+    Deno.inspect(model),
+    "LanguageModel stories260K: llama, 0.260 M parameters in 1.04 MB on WASM, context 512",
+  );
+  assertEquals(Deno.inspect(model.decoder), "Decoder: llama, 0.260 M parameters in 1.04 MB on WASM, context 512");
+  assertEquals(Deno.inspect(model.tokenizer), "Tokenizer: spm, 512 tokens");
+  assertEquals(Deno.inspect(model.decoder.weights.get("output_norm.weight")), "Weight [64] F32");
+});
+
+Deno.test("strangers: a cache that would round keys to whole numbers is refused, before weights are read", async () => {
+  for (
+    const [cache, told] of [["int8", '"int8"'], ["q4_0", '"q4_0"'], [dtypes.int32, "int32"], [
+      "complex64",
+      '"complex64"',
+    ]]
+  ) {
+    await assertRejects(
+      () => LanguageModel.load(FILE, { cache: cache as "float16" }),
+      Error,
+      `cache is ${told}; keys and values are kept in a dtype of floats, as "float16", or as "q8_0"`,
+    );
+  }
+  assertThrows(() => model.decoder.makeCache("bool"), Error, 'Cannot make a cache: cache is "bool"');
+  using half = await LanguageModel.load(FILE, { device: "WASM", context: 64, cache: dtypes.float16 });
+  assertEquals(
+    (await half.complete(PROMPT, { maxTokens: 8 })).text,
+    (await model.complete(PROMPT, { maxTokens: 8 })).text,
+  );
+});
+
+Deno.test("strangers: another number of tokens to choose among, or to tell of, needs no other kernels", async () => {
+  const ask = async (topK: number, logprobs: number) => {
+    const options = { maxTokens: 3, temperature: 0.8, seed: 5, topK, topP: 0.95, logprobs };
+    const { tokens } = await model.complete(PROMPT, options);
+    for (const t of tokens) assertEquals(t.logprobs!.best.length, logprobs);
+    return tokens.map((t) => t.id);
+  };
+  await ask(40, 5);
+  await ask(40, 5); // captured
+  const before = { ...compileStats };
+  for (const [topK, logprobs] of [[37, 6], [50, 7], [64, 8]]) await ask(topK, logprobs);
+  assertEquals({ ...compileStats }, before);
+  // three are drawn from only three, though more are looked at
+  const best = (await model.complete(PROMPT, { maxTokens: 1, logprobs: 3 })).tokens[0].logprobs!.best.map((b) => b.id);
+  const drawn = new Set<number>();
+  for (let seed = 0; seed < 24; seed++) {
+    drawn.add((await model.complete(PROMPT, { maxTokens: 1, temperature: 100, topK: 3, seed })).tokens[0].id);
+  }
+  assertEquals([...drawn].sort((a, b) => a - b), best.toSorted((a, b) => a - b));
 });

@@ -4,7 +4,9 @@
  *
  * @module
  */
-import { type DTypeLike, dtypes, toDType } from "../../dtype/dtype.ts";
+import { DType, type DTypeLike, dtypes, toDType } from "../../dtype/dtype.ts";
+import { ArgumentError } from "../../helpers/errors.ts";
+import { describe } from "../../helpers/options.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 
 /** How keys and values are kept. */
@@ -30,6 +32,17 @@ function blockOf(dim: number): number {
   return dim % 32 === 0 ? 32 : dim;
 }
 
+/** The kind that is asked for. @throws {ArgumentError} for what cannot hold numbers with a fraction */
+export function checkCacheKind(action: string, kind: unknown): CacheKind {
+  if (kind === "q8_0") return kind;
+  const dtype = kind instanceof DType ? kind : dtypes[kind as "float32"];
+  if (dtype?.kind === "float") return dtype;
+  const given = kind instanceof DType ? kind.name : describe(kind);
+  throw new ArgumentError(action, {
+    reason: `cache is ${given}; keys and values are kept in a dtype of floats, as "float16", or as "q8_0"`,
+  });
+}
+
 /** Memory of zeros for keys and values whose last axes are `keyDim` and `valueDim`, behind the axes of `shape`. */
 export function emptyCache(
   kind: CacheKind,
@@ -40,7 +53,8 @@ export function emptyCache(
 ): LayerCache {
   const zeros = (n: number, dtype: DTypeLike) =>
     Tensor.zeros([...shape, n], { dtype: toDType(dtype), device }).contiguous();
-  if (kind !== "q8_0") return { keys: zeros(keyDim, kind), values: zeros(valueDim, kind) };
+  const checked = checkCacheKind("make a cache", kind);
+  if (checked !== "q8_0") return { keys: zeros(keyDim, checked), values: zeros(valueDim, checked) };
   const scales = (dim: number) => zeros(dim / blockOf(dim), dtypes.float16);
   return {
     keys: zeros(keyDim, dtypes.int8),

@@ -32,9 +32,13 @@ export interface SamplingOptions {
   readonly seed?: number;
 }
 
-/** What a captured step is made for; the numbers beside it may change from call to call. */
+/**
+ * What a captured step is made for; the numbers beside it may change from call to call. How many tokens are looked at is
+ * a power of two: the next number that somebody asks for needs no other step.
+ */
 export interface SamplingPlan {
   readonly greedy: boolean;
+  /** How many of the most probable are looked at, the number in `numbers` or more; 0 for all. */
   readonly topK: number;
   readonly topP: boolean;
   readonly minP: boolean;
@@ -42,15 +46,22 @@ export interface SamplingPlan {
   readonly bias: boolean;
   /** Whether only some tokens may come, as a grammar says. */
   readonly masked: boolean;
-  /** How many alternatives are told with their log probabilities; -1 for no log probabilities at all. */
+  /** For how many alternatives there are log probabilities, `best` or more; -1 for no log probabilities at all. */
   readonly logprobs: number;
+}
+
+/** How many tokens a step looks at that is asked for `n`. */
+export function roomFor(n: number, vocabulary: number): number {
+  return n <= 0 ? n : Math.min(vocabulary, 2 ** Math.ceil(Math.log2(n)));
 }
 
 /** Options that were checked. */
 export interface Sampling {
   readonly plan: SamplingPlan;
-  /** temperature, topP, minP, repetition, presence, frequency. */
+  /** temperature, topP, minP, repetition, presence, frequency, topK. */
   readonly numbers: Float32Array<ArrayBuffer>;
+  /** How many alternatives are told. */
+  readonly best: number;
   readonly seed: number;
   readonly bias: ReadonlyMap<number, number>;
 }
@@ -93,18 +104,21 @@ export function samplingOf(
     }
     bias.set(i, value);
   }
+  // what is cut off leaves the most probable token
+  const greedy = temperature === 0 || topK === 1;
   return {
     plan: {
-      greedy: temperature === 0 || topK === 1,
-      topK: Math.min(topK, vocabulary),
-      topP: topP < 1,
-      minP: minP > 0,
+      greedy,
+      topK: greedy ? 0 : roomFor(topK, vocabulary),
+      topP: !greedy && topP < 1,
+      minP: !greedy && minP > 0,
       penalties: repetition !== 1 || presence !== 0 || frequency !== 0,
       bias: bias.size > 0,
       masked,
-      logprobs,
+      logprobs: roomFor(logprobs, vocabulary),
     },
-    numbers: Float32Array.of(temperature || 1, topP, minP, repetition, presence, frequency),
+    numbers: Float32Array.of(temperature || 1, topP, minP, repetition, presence, frequency, topK),
+    best: Math.max(0, logprobs),
     seed: seed >>> 0,
     bias,
   };
@@ -112,7 +126,7 @@ export function samplingOf(
 
 /** What sampling reads beside the logits. */
 export interface SamplingInputs {
-  /** float32 `[6]`, as in {@linkcode Sampling}. */
+  /** float32 `[7]`, as in {@linkcode Sampling}. */
   readonly numbers: Tensor;
   /** uint32 `[1]`. */
   readonly seed: Tensor;
@@ -174,8 +188,9 @@ function draw(x: Tensor, plan: SamplingPlan, inputs: SamplingInputs): Tensor {
     const kept = plan.minP ? x.ge(x.max().add(numbers.at(2).log())).where(x, -Infinity) : x;
     return kept.add(gumbel(inputs, n)).argmax();
   }
-  const [values, ids] = x.topk(plan.topK || n), p = values.softmax(-1);
-  let kept = values;
+  const [values, ids] = x.topk(plan.topK || n), rank = Tensor.arange(values.shape[0], { device: x.device });
+  let kept = plan.topK === 0 ? values : rank.lt(numbers.at(6)).where(values, -Infinity);
+  const p = kept.softmax(-1);
   if (plan.topP) kept = p.cumsum(0).sub(p).lt(numbers.at(1)).where(kept, -Infinity);
   if (plan.minP) kept = p.ge(p.at(0).mul(numbers.at(2))).where(kept, -Infinity);
   return ids.at(kept.add(gumbel(inputs, values.shape[0])).argmax());

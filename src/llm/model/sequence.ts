@@ -10,7 +10,7 @@ import { Tensor } from "../../tensor/tensor.ts";
 import { Variable } from "../../tensor/variable.ts";
 import { checkRoom, type Decoder } from "./decoder.ts";
 import { type LayerCache, memoryOf } from "./cache_memory.ts";
-import { sample, type Sampled, type Sampling, type SamplingPlan } from "./sampler.ts";
+import { roomFor, sample, type Sampled, type Sampling, type SamplingPlan } from "./sampler.ts";
 
 /** Log probabilities of a token, natural logarithms. */
 export interface TokenLogprobs {
@@ -198,18 +198,18 @@ export class Sequence {
    * @throws {ArgumentError} for more tokens than the context has
    */
   async logprobsOf(tokens: readonly number[], best: number): Promise<TokenLogprobs[]> {
-    const out: TokenLogprobs[] = [], last = tokens.length - 1;
+    const out: TokenLogprobs[] = [], last = tokens.length - 1, room = roomFor(best, this.decoder.vocabulary);
     checkRoom(tokens.length, this.decoder.context);
     this.held.length = 0;
     while (this.held.length < last) {
       const at = this.held.length, size = this.hasRoom ? this.chunk : 1, end = Math.min(at + size, last);
       const part = tokens.slice(at, end), next = this.tensor(tokens.slice(at + 1, end + 1), size);
-      const told = this.scored(this.tensor(part, size), this.startOf(size).bind(at), next, best);
+      const told = this.scored(this.tensor(part, size), this.startOf(size).bind(at), next, room);
       const values = await told.logprobs.data() as Float32Array,
         ids = await told.best?.data() as Int32Array | undefined;
       part.forEach((_, i) => {
-        const [own, ...others] = values.subarray(i * (best + 1), (i + 1) * (best + 1));
-        out.push({ own, best: others.map((logprob, k) => ({ id: ids![i * best + k], logprob })) });
+        const [own, ...others] = values.subarray(i * (room + 1), i * (room + 1) + best + 1);
+        out.push({ own, best: others.map((logprob, k) => ({ id: ids![i * room + k], logprob })) });
       });
       this.held.push(...part);
     }
@@ -381,7 +381,7 @@ export class Sequence {
     this.choice!.constraint?.accept(id);
     this.rest = [id];
     this.token = token;
-    return { id, logprobs: await logprobsOf(next), guessed: false };
+    return { id, logprobs: await logprobsOf(next, this.choice!.sampling.best), guessed: false };
   }
 
   /** Puts bias and counts on the device. */
@@ -405,9 +405,9 @@ export class Sequence {
   }
 }
 
-async function logprobsOf({ logprobs, best }: Sampled): Promise<TokenLogprobs | undefined> {
+async function logprobsOf({ logprobs, best }: Sampled, count: number): Promise<TokenLogprobs | undefined> {
   if (logprobs === undefined) return undefined;
   const [own, ...values] = await logprobs.data() as Float32Array,
     ids = best === undefined ? [] : [...await best.data() as Int32Array];
-  return { own, best: ids.map((id, i) => ({ id, logprob: values[i] })) };
+  return { own, best: ids.slice(0, count).map((id, i) => ({ id, logprob: values[i] })) };
 }

@@ -7,6 +7,7 @@
 import { dtypes } from "../../dtype/dtype.ts";
 import { DTypeError, FormatError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
+import { showAs } from "../../helpers/shown.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import { type BlockFormat, numbersOf, planesOf } from "../files/block_formats.ts";
 import type { GgufTensor } from "../files/gguf.ts";
@@ -51,6 +52,9 @@ export interface Adapter {
 
 /** One weight. */
 export class Weight {
+  static {
+    showAs(Weight, ({ shape, format: { name } }) => `Weight [${shape.join(", ")}] ${name}`);
+  }
   /** Row-major; the last axis is the one that products run along. */
   readonly shape: readonly number[];
   /** What is added to it. */

@@ -6,6 +6,7 @@
  */
 import { ArgumentError } from "../../helpers/errors.ts";
 import { checkOptions, describe } from "../../helpers/options.ts";
+import { showAs } from "../../helpers/shown.ts";
 import { BYTE_CHARACTERS, type Encode, encoderOf, idsOf, SPACE } from "./encoders.ts";
 import { TokenKind } from "./known_tokens.ts";
 import { preTokenizerOf, type Vocabulary } from "./vocabulary.ts";
@@ -22,6 +23,9 @@ const utf8 = new TextEncoder();
 
 /** The tokenizer of a model. */
 export class Tokenizer {
+  static {
+    showAs(Tokenizer, ({ vocabulary: { kind }, size }) => `Tokenizer: ${kind}, ${size} tokens`);
+  }
   /** What it was made of. */
   readonly vocabulary: Vocabulary;
   private readonly encodeText: Encode;

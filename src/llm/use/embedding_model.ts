@@ -6,6 +6,7 @@
 import type { DeviceName } from "../../device/device.ts";
 import { FILES } from "../../device/files.ts";
 import { ArgumentError } from "../../helpers/errors.ts";
+import { showAs } from "../../helpers/shown.ts";
 import { checkOptions } from "../../helpers/options.ts";
 import { placeOf } from "../../state/source.ts";
 import { jit } from "../../tensor/jit/jit.ts";
@@ -26,6 +27,11 @@ const ACTION = "embed texts";
 
 /** An encoder that was loaded. */
 export class EmbeddingModel {
+  static {
+    showAs(EmbeddingModel, ({ name, encoder: { spec } }) => {
+      return `EmbeddingModel ${name}: ${spec.architecture}, vectors of ${spec.dim}, context ${spec.context}`;
+    });
+  }
   /** "all-MiniLM-L6-v2": of the metadata, or the file. */
   readonly name: string;
   /** Texts to ids. */

@@ -7,14 +7,15 @@ import type { Checked, DeviceName } from "../../device/device.ts";
 import { FILES } from "../../device/files.ts";
 import { ArgumentError } from "../../helpers/errors.ts";
 import { checkInteger, checkOptions } from "../../helpers/options.ts";
+import { showAs } from "../../helpers/shown.ts";
 import { placeOf } from "../../state/source.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import type { DownloadOptions } from "../files/model_download.ts";
 import { type Gguf, readGguf } from "../files/gguf.ts";
 import { readHfFolder } from "../files/hf_folder.ts";
 import { findModel, type ModelSource } from "../files/model_source.ts";
-import type { CacheKind } from "../model/cache_memory.ts";
-import { Decoder, oneTextOnly } from "../model/decoder.ts";
+import { type CacheKind, checkCacheKind } from "../model/cache_memory.ts";
+import { Decoder, oneTextOnly, summaryOf } from "../model/decoder.ts";
 import { type ModelSpec, modelSpec, type Pooling, POOLINGS } from "../model/model_spec.ts";
 import { samplingOf } from "../model/sampler.ts";
 import { guessByRepetition, type Speculation } from "../model/sequence.ts";
@@ -44,7 +45,7 @@ export interface LoadModelOptions {
   readonly device?: DeviceName;
   /** How many tokens a text may have: at most those of the model, and those unless given. */
   readonly context?: number;
-  /** How keys and values are kept: a dtype, float32 unless given, or "q8_0", which takes about a quarter of that. */
+  /** How keys and values are kept: a dtype of floats, float32 unless given, or "q8_0", which takes about a quarter of that. */
   readonly cache?: CacheKind;
   /**
    * How many texts may be generated at once; each has a cache of its own. 1 unless given. "auto" is 4, and 1 for models
@@ -68,6 +69,11 @@ function sequencesOf(asked: LoadModelOptions["sequences"], { recurrent, architec
 
 /** A model that was loaded. What a call has in common with earlier ones is not computed again. */
 export class LanguageModel {
+  static {
+    showAs(LanguageModel, ({ name, decoder, sequences }) => {
+      return `LanguageModel ${name}: ${summaryOf(decoder)}${sequences > 1 ? `, ${sequences} texts at once` : ""}`;
+    });
+  }
   /** "stories260K": of the metadata, or the file. */
   readonly name: string;
   /** Texts to ids and back. */
@@ -86,7 +92,8 @@ export class LanguageModel {
     if (options.context !== undefined) checkInteger("load a model", "context", options.context, 8);
     const device = placeOf(options), meta = new Metadata(file.metadata, name);
     this.name = meta.text("general.name", name.split(/[/\\]/).at(-1)!.replace(/\.gguf$/, ""));
-    const spec = modelSpec(file.metadata, name), { context, cache } = options;
+    const cache = options.cache === undefined ? undefined : checkCacheKind("load a model", options.cache);
+    const spec = modelSpec(file.metadata, name), { context } = options;
     const sequences = sequencesOf(options.sequences, spec); // before weights are read
     const as = loadedAs(spec, { name: this.name, device, context, sequences, cache });
     [this.decoder, this.tokenizer, this.batch] = withinMemory(file, spec, as, (fits) => {
