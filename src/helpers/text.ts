@@ -1,5 +1,5 @@
 /**
- * Text for other readers: as HTML, and bytes as base64.
+ * Text for other readers: as HTML, bytes as base64, and objects as consoles print them.
  *
  * @module
  */
@@ -14,4 +14,14 @@ export function base64(bytes: Uint8Array): string {
   let text = "";
   for (let i = 0; i < bytes.length; i += 8192) text += String.fromCharCode(...bytes.subarray(i, i + 8192));
   return btoa(text);
+}
+
+/** Makes Deno and Node.js print instances of a class as `text` says; for its static block. */
+export function showAs<T>({ prototype }: { readonly prototype: T }, text: (x: T) => string): void {
+  for (const key of ["Deno.customInspect", "nodejs.util.inspect.custom"]) {
+    const value = function (this: T): string {
+      return text(this);
+    };
+    Object.defineProperty(prototype, Symbol.for(key), { value, configurable: true, writable: true });
+  }
 }

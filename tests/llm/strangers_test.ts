@@ -9,7 +9,25 @@ import {
 } from "@std/assert";
 import { dtypes, Tensor } from "../../mod.ts";
 import { compileStats } from "../../src/engine/compile_cache.ts";
-import { encodeGguf, LanguageModel, ModelServer, quantizeModel } from "../../src/llm/llm.ts";
+import {
+  BLOCK_FORMATS,
+  Decoder,
+  decodeStep,
+  dequantize,
+  EmbeddingModel,
+  encodeGguf,
+  LanguageModel,
+  loadLora,
+  lora,
+  ModelServer,
+  modelSpec,
+  newLlama,
+  quantizeModel,
+  serve,
+  trainBpe,
+  vocabularyOf,
+  writeHfFolder,
+} from "../../src/llm/llm.ts";
 
 const FILE = new URL("../../examples/models/stories260K.gguf", import.meta.url);
 const model = await LanguageModel.load(FILE, { device: "WASM", context: 512 });
@@ -196,4 +214,65 @@ Deno.test("strangers: another number of tokens to choose among, or to tell of, n
     drawn.add((await model.complete(PROMPT, { maxTokens: 1, temperature: 100, topK: 3, seed })).tokens[0].id);
   }
   assertEquals([...drawn].sort((a, b) => a - b), best.toSorted((a, b) => a - b));
+});
+
+/** What is told where something else is given than a function takes: the way to what it takes. */
+const FILE_READ = "is no file that was read; await readGguf(path) gives one";
+const MODEL_LOADED = "is no language model; await LanguageModel.load(path) gives one";
+const TAKEN: Readonly<Record<string, readonly [call: (x: never) => unknown, told: string]>> = {
+  "new LanguageModel": [(x) => new LanguageModel(x, "name"), FILE_READ],
+  "new EmbeddingModel": [(x) => new EmbeddingModel(x, "name"), FILE_READ],
+  "new Decoder": [(x) => new Decoder(x, "name", "WASM"), FILE_READ],
+  quantizeModel: [(x) => quantizeModel(x, "Q8_0"), FILE_READ],
+  writeHfFolder: [(x) => writeHfFolder("folder", x), FILE_READ],
+  loadLora: [(x) => loadLora(model, x), FILE_READ],
+  encodeGguf: [(x) => encodeGguf(x), "it is made of { metadata, tensors }, objects or maps both, not of"],
+  serve: [(x) => serve(x, { port: 0 }), MODEL_LOADED],
+  "new ModelServer": [(x) => new ModelServer(x), MODEL_LOADED],
+  lora: [(x) => lora(x), MODEL_LOADED],
+  decodeStep: [(x) => decodeStep(x), "is no decoder; model.decoder is one"],
+  modelSpec: [(x) => modelSpec(x, "name"), "is no map, as file.metadata is"],
+  vocabularyOf: [(x) => vocabularyOf(x), "is no metadata; new Metadata(file.metadata, name) is"],
+  forward: [(x) => model.decoder.forward(x), "is no tensor of tokens; new Tensor(ids) makes one"],
+  dequantize: [(x) => dequantize(new Tensor([1, 2]), x), 'is no format; BLOCK_FORMATS.get("Q8_0") is one'],
+  trainBpe: [(x) => trainBpe(["a text"], { size: x }), "size must be an integer of at least 257, not"],
+  newLlama: [(x) => newLlama({ layers: 1, dim: 8, heads: 2, context: 8 }, x), "the tokenizer has no tokens"],
+};
+
+Deno.test("strangers: what a function does not take is refused with what gives it", async () => {
+  for (const [name, [call, told]] of Object.entries(TAKEN)) {
+    for (const given of [undefined, null, "model.gguf", {}, [1], LanguageModel, new URL("file:///model.gguf")]) {
+      await assertRejects(async () => await call(given as never), Error, told, `${name} of ${Deno.inspect(given)}`);
+    }
+  }
+  assertThrows(() => serve(Promise.resolve(model) as never), Error, `a Promise ${MODEL_LOADED}`);
+  await assertRejects(() => LanguageModel.load(FILE, null as never), Error, "the options must be an object with");
+  assertThrows(() => trainBpe(5 as never, { size: 300 }), Error, "it learns from a text or a list of texts, not 5");
+  assertThrows(() => trainBpe("a text", undefined as never), Error, "size must be an integer of at least 257");
+  assertThrows(
+    () => dequantize(new Tensor([1, 2]), BLOCK_FORMATS.get("Q8_0")!),
+    Error,
+    "rows of 2 bytes are no blocks",
+  );
+  assertThrows(() => model.decoder.forward(new Tensor([[1, 2]])), Error, "tokens are integers in one axis, not int32");
+  assertThrows(() => model.decoder.forward(new Tensor([1.5])), Error, "not float32 of shape [1]");
+});
+
+Deno.test("strangers: a tokenizer learns from one text what it learns from a list of it", () => {
+  const text = "the cat sat on the mat with the hat. ".repeat(20);
+  assertEquals(trainBpe(text, { size: 280 }), trainBpe([text], { size: 280 }));
+  assert((trainBpe(text, { size: 280 })["tokenizer.ggml.tokens"] as string[]).length > 257);
+});
+
+Deno.test("strangers: a loop of one's own may count positions with plain numbers", async () => {
+  const { decoder, tokenizer } = model, cache = decoder.makeCache(), ids = model.promptIds(PROMPT), out = [...ids];
+  for (let i = 0; out.length < ids.length + 4; i++) {
+    const token = new Tensor(Int32Array.of(out[i]), { device: "WASM" });
+    const next = await decoder.logits(token, i, 0, cache).argmax().item() as number;
+    if (i >= ids.length - 1) out.push(next);
+  }
+  const { text } = await model.complete(PROMPT, { maxTokens: 4 });
+  assertEquals(tokenizer.decode(out), PROMPT + text);
+  const states = decoder.states(new Tensor(Int32Array.from(ids), { device: "WASM" }), 0, decoder.makeCache());
+  assertEquals(states.shape, [ids.length, decoder.spec.dim]);
 });

@@ -10,6 +10,9 @@
  * @module
  */
 import { type DType, dtypes } from "../../dtype/dtype.ts";
+import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
+import { describe } from "../../helpers/options.ts";
+import { checkTensor } from "../../tensor/handle/base.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import { codeword, GRIDS } from "./codebooks.ts";
 
@@ -502,8 +505,19 @@ export function formatOfId(id: number): BlockFormat | undefined {
 
 /**
  * The numbers of blocks: float32 of the shape `[..., n * elements]` of bytes of the shape `[..., n * nbytes]`. Lazy.
+ *
+ * @throws {ShapeError} for rows that are no whole blocks
  */
 export function dequantize(raw: Tensor, format: BlockFormat): Tensor {
+  const action = "read blocks", bytes = checkTensor(action, "raw", raw), known = BLOCK_FORMATS.get(format?.name);
+  if (known === undefined) {
+    throw new ArgumentError(action, { reason: `${describe(format)} is no format; BLOCK_FORMATS.get("Q8_0") is one` });
+  }
+  const row = bytes.shape.at(-1);
+  if (row === undefined || row % known.nbytes !== 0) {
+    const reason = `rows of ${row ?? "no"} bytes are no blocks of ${known.name}, which have ${known.nbytes}`;
+    throw new ShapeError(action, { shapes: [bytes.shape], reason });
+  }
   return numbersOf(planesOf(raw, format), format);
 }
 

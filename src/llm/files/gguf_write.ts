@@ -212,6 +212,12 @@ function pairsOf<T>(x: Readonly<Record<string, T>> | ReadonlyMap<string, T>): [s
 function layoutOf(
   contents: GgufContents,
 ): { head: Uint8Array<ArrayBuffer>; stored: readonly Stored[]; alignment: number } {
+  const parts = Object(contents) as Partial<GgufContents>;
+  if (typeof parts.metadata !== "object" || typeof parts.tensors !== "object") {
+    throw new ArgumentError(ACTION, {
+      reason: `it is made of { metadata, tensors }, objects or maps both, not of ${describe(contents)}`,
+    });
+  }
   const metadata = pairsOf(contents.metadata),
     tensors = pairsOf(contents.tensors),
     head = new Bytes(),

@@ -9,6 +9,7 @@ import { safeBytes } from "../../state/safetensors.ts";
 import { pathOf } from "../../state/source.ts";
 import { writeFiles } from "../../state/write.ts";
 import type { Tensor } from "../../tensor/tensor.ts";
+import { checkGguf } from "./given_arguments.ts";
 import { modelSpec } from "../model/model_spec.ts";
 import { TokenKind } from "../text/known_tokens.ts";
 import { Metadata, vocabularyOf } from "../text/vocabulary.ts";
@@ -55,6 +56,7 @@ function tokenizerJson(meta: Metadata): Record<string, unknown> {
  * @throws {ArgumentError} for another architecture than llama, or another tokenizer than byte-level BPE
  */
 export async function writeHfFolder(path: string | URL, file: Gguf): Promise<void> {
+  checkGguf(ACTION, file);
   const folder = pathOf(ACTION, path).replace(/[/\\]$/, ""), meta = new Metadata(file.metadata, folder);
   const spec = modelSpec(file.metadata, folder), { architecture, heads, kvHeads, rope } = spec;
   if (architecture !== "llama" || spec.experts !== undefined) {

@@ -6,6 +6,7 @@
  * @module
  */
 import { ArgumentError } from "../../helpers/errors.ts";
+import { checkGguf } from "./given_arguments.ts";
 import { BLOCK_FORMATS, type FormatName } from "./block_formats.ts";
 import type { Gguf } from "./gguf.ts";
 import { type GgufContents, type GgufInput, type GgufTensorInput, typed } from "./gguf_write.ts";
@@ -109,6 +110,7 @@ export function formatsOf(mix: MixName, shapes: ReadonlyMap<string, readonly num
  * @throws {ArgumentError} for a mix that is not known, or a format that is only read
  */
 export function quantizeModel(file: Gguf, mix: MixName): GgufContents {
+  checkGguf("quantize a model", file);
   const formats = formatsOf(mix, new Map([...file.tensors].map(([name, t]) => [name, t.shape])));
   const base = MIXES[mix]?.base ?? mix as FormatName;
   if (BLOCK_FORMATS.get(base)!.plain === undefined && !QUANTIZED.includes(base)) {

@@ -6,8 +6,9 @@
  */
 import { dtypes } from "../../dtype/dtype.ts";
 import { ArgumentError, byteText, FormatError } from "../../helpers/errors.ts";
-import { showAs } from "../../helpers/shown.ts";
+import { showAs } from "../../helpers/text.ts";
 import { Tensor } from "../../tensor/tensor.ts";
+import { checkGguf, checkTokens } from "../files/given_arguments.ts";
 import type { Gguf } from "../files/gguf.ts";
 import { type CacheKind, emptyCache, type LayerCache, memoryOf } from "./cache_memory.ts";
 import { neededNorm, type Place, type SequenceRows } from "./linear_layers.ts";
@@ -52,6 +53,7 @@ export class Decoder {
    * @throws {FormatError} for an architecture that is not known, a weight that is missing or of another shape
    */
   constructor(file: Gguf, name: string, device: string, context?: number, fits?: () => void) {
+    checkGguf("make a decoder", file);
     const spec = this.spec = modelSpec(file.metadata, name),
       store = this.store = new WeightStore(file.tensors, device, name);
     if (spec.layers > file.tensors.size) {
@@ -103,27 +105,29 @@ export class Decoder {
 
   /**
    * The logits, float32 `[vocabulary]`, behind token number `last` of int32 `[T]` tokens, of which the first is at
-   * position `start`, a bound variable. Writes to the cache. Lazy.
+   * position `start`, a bound variable or a number, for each of which kernels are made. Writes to the cache. Lazy.
    */
-  logits(tokens: Tensor, start: Tensor, last: Tensor | number, cache: readonly LayerCache[]): Tensor {
-    const [t] = tokens.shape, count = t === 1 ? 1 : typeof last === "number" ? last + 1 : last.add(1);
-    const x = this.hidden(tokens, { start, end: start.add(t), count }, cache);
+  logits(tokens: Tensor, start: Tensor | number, last: Tensor | number, cache: readonly LayerCache[]): Tensor {
+    checkTokens("compute logits", tokens);
+    const [t] = tokens.shape, count = t === 1 ? 1 : behind(last, 1);
+    const x = this.hidden(tokens, { start, end: behind(start, t), count }, cache);
     return this.scores(t === 1 ? x : x.at(last).reshape([1, this.spec.dim])).reshape([this.vocabulary]);
   }
 
   /** The logits, float32 `[T, vocabulary]`, behind each token, as {@linkcode Decoder.logits} behind one. */
-  logitsOfAll(tokens: Tensor, start: Tensor, cache: readonly LayerCache[]): Tensor {
+  logitsOfAll(tokens: Tensor, start: Tensor | number, cache: readonly LayerCache[]): Tensor {
     return this.scores(this.whole(tokens, start, cache));
   }
 
   /** What stands behind the last norm of each token: float32 `[T, dim]`. Writes to the cache. Lazy. */
-  states(tokens: Tensor, start: Tensor, cache: readonly LayerCache[]): Tensor {
+  states(tokens: Tensor, start: Tensor | number, cache: readonly LayerCache[]): Tensor {
     return this.finalNorm(this.whole(tokens, start, cache));
   }
   /** What stands before the last norm, of tokens that all are text. */
-  private whole(tokens: Tensor, start: Tensor, cache: readonly LayerCache[]): Tensor {
+  private whole(tokens: Tensor, start: Tensor | number, cache: readonly LayerCache[]): Tensor {
+    checkTokens("compute logits", tokens);
     const [t] = tokens.shape;
-    return this.hidden(tokens, { start, end: start.add(t), count: t }, cache);
+    return this.hidden(tokens, { start, end: behind(start, t), count: t }, cache);
   }
 
   /**
@@ -139,6 +143,7 @@ export class Decoder {
    * cache, and has gradients: what models are trained by, with `vmap` in batches. Lazy.
    */
   forward(tokens: Tensor): Tensor {
+    checkTokens("compute logits", tokens);
     return this.scores(this.hidden(tokens, { start: 0, end: tokens.shape[0], count: tokens.shape[0] }));
   }
 
@@ -184,6 +189,11 @@ export class Decoder {
     if (logitScale !== 1) y = y.mul(logitScale);
     return logitCap > 0 ? y.div(logitCap).tanh().mul(logitCap) : y;
   }
+}
+
+/** The position `n` behind another one. */
+function behind(at: Tensor | number, n: number): Tensor | number {
+  return typeof at === "number" ? at + n : at.add(n);
 }
 
 /** What it is, in a line: "llama, 0.260 M parameters in 1.04 MB on WASM, context 512". */

@@ -7,7 +7,7 @@
 import { dtypes } from "../../dtype/dtype.ts";
 import { DTypeError, FormatError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
-import { showAs } from "../../helpers/shown.ts";
+import { showAs } from "../../helpers/text.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import { type BlockFormat, numbersOf, planesOf } from "../files/block_formats.ts";
 import type { GgufTensor } from "../files/gguf.ts";

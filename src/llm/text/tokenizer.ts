@@ -6,7 +6,7 @@
  */
 import { ArgumentError } from "../../helpers/errors.ts";
 import { checkOptions, describe } from "../../helpers/options.ts";
-import { showAs } from "../../helpers/shown.ts";
+import { showAs } from "../../helpers/text.ts";
 import { BYTE_CHARACTERS, type Encode, encoderOf, idsOf, SPACE } from "./encoders.ts";
 import { TokenKind } from "./known_tokens.ts";
 import { preTokenizerOf, type Vocabulary } from "./vocabulary.ts";

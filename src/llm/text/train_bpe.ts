@@ -5,7 +5,7 @@
  * @module
  */
 import { ArgumentError } from "../../helpers/errors.ts";
-import { checkInteger, checkOptions } from "../../helpers/options.ts";
+import { checkInteger, checkOptions, describe } from "../../helpers/options.ts";
 import { type GgufInput, typed } from "../files/gguf_write.ts";
 import { BYTE_CHARACTERS } from "./encoders.ts";
 import { Heap } from "./heap.ts";
@@ -85,7 +85,7 @@ class PairCounts {
 }
 
 /**
- * A vocabulary of the texts, as values of a GGUF file's metadata. The same texts give the same vocabulary. Where pairs run
+ * A vocabulary of a text or of several, as values of a GGUF file's metadata. The same texts give the same vocabulary. Where pairs run
  * out before `size` is reached, there are fewer tokens.
  *
  * ```ts
@@ -96,12 +96,15 @@ class PairCounts {
  * console.log(tokenizer.encode("lower", { add: false }).length); // 3
  * ```
  *
- * @throws {ArgumentError} for a size that has no room for bytes, or a pre-tokenizer that is not known
+ * @throws {ArgumentError} for what are no texts, a size that has no room for bytes, or a pre-tokenizer that is not known
  */
-export function trainBpe(texts: Iterable<string>, options: TrainBpeOptions): Record<string, GgufInput> {
-  const action = "train a tokenizer";
-  checkOptions(action, options, ["size", "pre", "end"]);
-  const { size, pre = "gpt-2", end = "<|endoftext|>" } = options, cut = preTokenizer(pre);
+export function trainBpe(texts: string | Iterable<string>, options: TrainBpeOptions): Record<string, GgufInput> {
+  const action = "train a tokenizer", list = typeof texts === "string" ? [texts] : texts;
+  const { size, pre = "gpt-2", end = "<|endoftext|>" } = checkOptions(action, options, ["size", "pre", "end"]);
+  const cut = preTokenizer(pre);
+  if (typeof (list as Partial<Iterable<string>> | null | undefined)?.[Symbol.iterator] !== "function") {
+    throw new ArgumentError(action, { reason: `it learns from a text or a list of texts, not ${describe(texts)}` });
+  }
   checkInteger(action, "size", size, 257);
   if (size >= RIGHT) {
     throw new ArgumentError(action, { reason: `size is ${size}; there are at most ${RIGHT - 1} tokens` });
@@ -112,7 +115,7 @@ export function trainBpe(texts: Iterable<string>, options: TrainBpeOptions): Rec
     });
   }
   const pieces = new Map<string, number>(), utf8 = new TextEncoder();
-  for (const text of texts) for (const p of cutText(text, cut.patterns)) pieces.set(p, (pieces.get(p) ?? 0) + 1);
+  for (const text of list) for (const p of cutText(text, cut.patterns)) pieces.set(p, (pieces.get(p) ?? 0) + 1);
   const words = [...pieces].map(([p, count]): Word => ({ symbols: [...utf8.encode(p)], count }));
   const counts = new PairCounts(words), symbols = [...BYTE_CHARACTERS], merges: string[] = [];
   while (symbols.length + 1 < size) {

@@ -4,7 +4,9 @@
  *
  * @module
  */
-import { FormatError } from "../../helpers/errors.ts";
+import { ArgumentError, FormatError } from "../../helpers/errors.ts";
+import { describe } from "../../helpers/options.ts";
+import { checkMetadata, isMap } from "../files/given_arguments.ts";
 import type { GgufEntry } from "../files/gguf.ts";
 import { knownTokens } from "./known_tokens.ts";
 import { customPreTokenizer, type PreTokenizer, preTokenizer } from "./pretokenize.ts";
@@ -67,7 +69,10 @@ const KINDS: Readonly<Record<string, TokenizerKind>> = {
 /** Reads typed values of metadata, and says what is wrong with them. */
 export class Metadata {
   /** Of metadata, and the name of the file that errors tell. */
-  constructor(private readonly values: ReadonlyMap<string, GgufEntry>, private readonly file: string) {}
+  constructor(private readonly values: ReadonlyMap<string, GgufEntry>, private readonly file: string) {
+    if (isMap(values)) return;
+    throw new ArgumentError("read metadata", { reason: `${describe(values)} is no map, as file.metadata is` });
+  }
 
   /** An error about the file. */
   bad(reason: string): FormatError {
@@ -141,6 +146,7 @@ function cutOf(meta: Metadata): PreTokenizer | undefined {
 
 /** The vocabulary of a GGUF file. @throws {FormatError} where there is none, or of a kind that is not known */
 export function vocabularyOf(meta: Metadata): Vocabulary {
+  checkMetadata("read a vocabulary", meta);
   const at = "tokenizer.ggml.", name = meta.text(`${at}model`), kind = KINDS[name];
   if (kind === undefined) {
     throw meta.bad(`its tokenizer is "${name}"; known are ${Object.keys(KINDS).join(", ")}`);

@@ -8,6 +8,7 @@ import { dtypes } from "../../dtype/dtype.ts";
 import { ArgumentError, FormatError } from "../../helpers/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../../helpers/options.ts";
 import { Tensor } from "../../tensor/tensor.ts";
+import { checkGguf, checkModel } from "../files/given_arguments.ts";
 import type { Gguf } from "../files/gguf.ts";
 import { type GgufContents, type GgufInput, typed } from "../files/gguf_write.ts";
 import type { Weight } from "../model/weight_store.ts";
@@ -103,6 +104,7 @@ function chosenWeights(model: LanguageModel, targets: readonly string[]): Map<st
  * @throws {ArgumentError} for weights that the model has not, or adapters that it has already
  */
 export function lora(model: LanguageModel, options: LoraOptions = {}): Lora {
+  checkModel(ACTION, model);
   checkOptions(ACTION, options, ["rank", "alpha", "targets"]);
   const { rank = 8, targets = ["attn_q", "attn_v"] } = options, { alpha = 2 * rank } = options;
   checkInteger(ACTION, "rank", rank, 1);
@@ -127,9 +129,12 @@ export function lora(model: LanguageModel, options: LoraOptions = {}): Lora {
 /**
  * Attaches adapters that were written, by this library or for llama.cpp.
  *
+ * @throws {ArgumentError} for what is no model, or no file that was read
  * @throws {FormatError} for a file that holds no adapters of this model
  */
 export function loadLora(model: LanguageModel, file: Gguf): Lora {
+  checkModel("load adapters", model);
+  checkGguf("load adapters", file);
   const bad = (reason: string) => new FormatError("load adapters", { file: model.name, reason });
   const alpha = file.metadata.get("adapter.lora.alpha")?.value, { architecture } = model.spec;
   if (file.metadata.get("adapter.type")?.value !== "lora" || typeof alpha !== "number") {

@@ -43,9 +43,9 @@ export function newLlama<N extends string = string>(
   tokenizer: Readonly<Record<string, GgufInput>>,
   options: { readonly name?: string; readonly device?: DeviceName<N> } = {},
 ): Gguf {
-  checkOptions(ACTION, shape, ["layers", "dim", "heads", "kvHeads", "ffn", "context", "ropeBase"]);
+  const sizes = checkOptions(ACTION, shape, ["layers", "dim", "heads", "kvHeads", "ffn", "context", "ropeBase"]);
   checkOptions(ACTION, options, ["name", "device"]);
-  const { layers, dim, heads, context, kvHeads = heads, ropeBase = 10000 } = shape;
+  const { layers, dim, heads, context, kvHeads = heads, ropeBase = 10000 } = sizes;
   for (const [name, n] of Object.entries({ layers, dim, heads, kvHeads, context })) checkInteger(ACTION, name, n, 1);
   if (dim % (2 * heads) !== 0 || heads % kvHeads !== 0) {
     throw new ArgumentError(ACTION, {
@@ -54,7 +54,8 @@ export function newLlama<N extends string = string>(
   }
   const ffn = shape.ffn ?? Math.ceil(dim * 8 / 3 / 32) * 32, kv = dim / heads * kvHeads;
   checkInteger(ACTION, "ffn", ffn, 1);
-  const tokens = tokenizer["tokenizer.ggml.tokens"], { device, name = "llama" } = options;
+  const tokens = Object(tokenizer)["tokenizer.ggml.tokens"] as GgufInput | undefined,
+    { device, name = "llama" } = options;
   if (!Array.isArray(tokens)) throw new ArgumentError(ACTION, { reason: "the tokenizer has no tokens" });
   const tensors = new Map<string, GgufTensor>(), where = device === undefined ? {} : { device };
   const put = (key: string, t: Tensor) => tensors.set(key, plainTensor(key, t.contiguous().realize(), t.device));

@@ -5,6 +5,7 @@
  */
 import { Tensor } from "../../tensor/tensor.ts";
 import { Variable } from "../../tensor/variable.ts";
+import { checkDecoder } from "../files/given_arguments.ts";
 import type { Decoder } from "../model/decoder.ts";
 
 /** A function with its first arguments, and the names of its weights. */
@@ -30,6 +31,7 @@ export interface DecodeStep {
  * ```
  */
 export function decodeStep(decoder: Decoder, name = "llm"): DecodeStep {
+  checkDecoder("make a step", decoder);
   const cache = decoder.makeCache(), position = new Variable("position", 0, decoder.context - 1);
   const f = (token: Tensor, at: Tensor) => {
     const logits = decoder.logits(token, at, 0, cache);

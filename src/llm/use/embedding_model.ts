@@ -6,11 +6,12 @@
 import type { DeviceName } from "../../device/device.ts";
 import { FILES } from "../../device/files.ts";
 import { ArgumentError } from "../../helpers/errors.ts";
-import { showAs } from "../../helpers/shown.ts";
+import { showAs } from "../../helpers/text.ts";
 import { checkOptions } from "../../helpers/options.ts";
 import { placeOf } from "../../state/source.ts";
 import { jit } from "../../tensor/jit/jit.ts";
 import { Tensor } from "../../tensor/tensor.ts";
+import { checkGguf } from "../files/given_arguments.ts";
 import { type Gguf, readGguf } from "../files/gguf.ts";
 import { findModel, type ModelSource } from "../files/model_source.ts";
 import { ENCODERS, modelSpec } from "../model/model_spec.ts";
@@ -42,6 +43,7 @@ export class EmbeddingModel {
 
   /** Of what was read; {@linkcode EmbeddingModel.load} reads it. */
   constructor(file: Gguf, name: string, options: { readonly device?: DeviceName } = {}) {
+    checkGguf("load a model", file);
     checkOptions("load a model", options, ["device"]);
     const device = placeOf(options), meta = new Metadata(file.metadata, name);
     this.name = meta.text("general.name", name.split(/[/\\]/).at(-1)!.replace(/\.gguf$/, ""));

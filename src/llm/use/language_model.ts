@@ -7,9 +7,10 @@ import type { Checked, DeviceName } from "../../device/device.ts";
 import { FILES } from "../../device/files.ts";
 import { ArgumentError } from "../../helpers/errors.ts";
 import { checkInteger, checkOptions } from "../../helpers/options.ts";
-import { showAs } from "../../helpers/shown.ts";
+import { showAs } from "../../helpers/text.ts";
 import { placeOf } from "../../state/source.ts";
 import { Tensor } from "../../tensor/tensor.ts";
+import { checkGguf } from "../files/given_arguments.ts";
 import type { DownloadOptions } from "../files/model_download.ts";
 import { type Gguf, readGguf } from "../files/gguf.ts";
 import { readHfFolder } from "../files/hf_folder.ts";
@@ -56,6 +57,8 @@ export interface LoadModelOptions {
   readonly download?: DownloadOptions;
 }
 
+const LOAD_OPTIONS: readonly (keyof LoadModelOptions)[] = ["device", "context", "cache", "sequences", "download"];
+
 /** A text, or the ids of its tokens. */
 export type Prompt = string | readonly number[] | Int32Array;
 
@@ -88,7 +91,8 @@ export class LanguageModel {
 
   /** Of what was read; {@linkcode LanguageModel.load} reads it. */
   constructor(file: Gguf, name: string, options: LoadModelOptions = {}) {
-    checkOptions("load a model", options, ["device", "context", "cache", "sequences", "download"]);
+    checkGguf("load a model", file);
+    checkOptions("load a model", options, LOAD_OPTIONS);
     if (options.context !== undefined) checkInteger("load a model", "context", options.context, 8);
     const device = placeOf(options), meta = new Metadata(file.metadata, name);
     this.name = meta.text("general.name", name.split(/[/\\]/).at(-1)!.replace(/\.gguf$/, ""));
@@ -123,6 +127,7 @@ export class LanguageModel {
     from: ModelSource,
     options: Checked<LoadModelOptions, N> = {},
   ): Promise<LanguageModel> {
+    checkOptions("load a model", options, LOAD_OPTIONS);
     const { from: found, name, isFolder } = await findModel(from, (options as LoadModelOptions).download);
     const read = found instanceof Tensor
       ? readGguf(found)

@@ -7,6 +7,7 @@
 import { ArgumentError } from "../../helpers/errors.ts";
 import { checkInteger, checkOptions, checkText } from "../../helpers/options.ts";
 import { base64 } from "../../helpers/text.ts";
+import { checkModel } from "../files/given_arguments.ts";
 import { type AnswerForm, chatForm, completionForm } from "./answer_forms.ts";
 import { type Answer, type Job, usageOf, writeAnswer } from "./answers.ts";
 import { ApiError, type Body, given } from "./api_fields.ts";
@@ -111,6 +112,7 @@ export class ModelServer {
       count = (name: "queue" | "maxBody" | "bodyMs", fallback: number) =>
         options[name] === undefined ? fallback : checkInteger(action, name, options[name], 1);
     checkOptions(action, options, ["port", "hostname", "key", "queue", "maxBody", "bodyMs", "speculate", "cors"]);
+    checkModel(action, model);
     this.turns = new Turns(model.sequences, count("queue", 16));
     this.maxBody = count("maxBody", 4 << 20);
     this.bodyMs = count("bodyMs", 30_000);
@@ -469,7 +471,7 @@ type Send = (data: unknown, event?: string) => void;
  * console.log(server.url); // http://127.0.0.1:8000
  * ```
  *
- * @throws {ArgumentError} for an unknown option
+ * @throws {ArgumentError} for an unknown option, or what is no model
  */
 export function serve(model: LanguageModel, options: ServeOptions = {}): RunningServer {
   const answers = new ModelServer(model, options), hostname = options.hostname ?? "127.0.0.1";
