@@ -248,12 +248,15 @@ async function isThere(path: string): Promise<boolean> {
   return false;
 }
 
-/** Kills a process while its compiler waits for a file `go`; gives the compiler, the cache, and which folders are left there. */
+/**
+ * Kills a process while its compiler waits for a file `go`, or for the end of the test, which removes the compiler; gives the
+ * compiler, the cache, and which folders are left there.
+ */
 async function killCompiling(folder: string): Promise<{ cc: string; cache: string; left: () => string[] }> {
   const cc = await script(
     folder,
     `cd ${folder}
-    case "$*" in *0.c*) [ -e started ] || { touch started; while [ ! -e go ]; do sleep 0.05; done; };; esac
+    case "$*" in *0.c*) [ -e started ] || { touch started; while [ -e cc ] && [ ! -e go ]; do sleep 0.05; done; };; esac
     exec ${compiler} "$@"`,
   );
   const cache = `${folder}/cache`, url = `data:application/typescript,${encodeURIComponent(PROGRAM)}`;
