@@ -17,7 +17,7 @@ import { simplifyKernel } from "../uop/algebra/valid.ts";
 import { argOf, type ArgRecord, TensorMapArg } from "../uop/core/args.ts";
 import { Ops } from "../uop/core/ops.ts";
 import { sizeOf } from "../uop/core/ranges.ts";
-import { constant, index, type UOp, uop } from "../uop/core/uop.ts";
+import { after, constant, index, type UOp, uop } from "../uop/core/uop.ts";
 import { substitute } from "../uop/rewrite/rewrite.ts";
 import type { BoxRing, CopyEngine, FilledRing } from "./renderer.ts";
 
@@ -145,11 +145,6 @@ function boxParts({ box }: TensorMapArg, size: number, width: number): BoxPart[]
   return parts;
 }
 
-/** `memory` after what is in `order`. */
-function after(memory: UOp, order: readonly UOp[]): UOp {
-  return order.length === 0 ? memory : uop(Ops.AFTER, memory.dtype, [memory, ...order]);
-}
-
 /**
  * Fills a ring ahead: one thread starts the copies, and each buffer has a barrier at which all wait for what comes to it. Its
  * phases take turns: in iteration k, k divided by `depth` have been complete. Nothing is fetched past the end: a group that has
@@ -159,16 +154,16 @@ function fillRing({ tiles, depth, loop, late, barriers, isFirst }: BoxRing): Fil
   const { dtype } = loop, count = sizeOf(loop), fetched = depth - 1 - late;
   const nbytes = tiles.reduce((n, { box, size }) => n + size * box.dtype.itemsize, 0);
   const barrier = (op: string | number, slot: UOp, second: UOp, order: readonly UOp[]): UOp =>
-    uop(Ops.MBARRIER, dtypes.void, [index(after(barriers, order), slot), second], op);
+    uop(Ops.MBARRIER, dtypes.void, [index(after(barriers, ...order), slot), second], op);
   const slotOf = (k: UOp): UOp => k.op === Ops.CONST ? constant(k.value % depth, dtype) : k.floorMod(depth);
   const startOf = (slot: UOp, at: number): UOp =>
     slot.op === Ops.CONST ? constant(slot.value * at, dtype) : slot.mul(at);
   const fetch = (order: readonly UOp[], k: UOp, gate: UOp): UOp[] => {
     const slot = slotOf(k), expected = barrier(nbytes, slot, gate, order), moved = new Map([[loop, k]]);
-    const full = index(after(barriers, [expected]), slot);
+    const full = index(after(barriers, expected), slot);
     return tiles.flatMap(({ memory, box, size, width }) => {
       const [map, ...position] = box.src, first = position.map((x) => simplifyKernel(substitute(x, moved)));
-      const base = after(memory, [expected]), start = startOf(slot, size);
+      const base = after(memory, expected), start = startOf(slot, size);
       return boxParts(argOf(map, Ops.TENSOR_MAP), size, width).map(({ at, move }) => {
         const to = index(base, simplifyKernel(start.add(at)));
         return uop(Ops.ASYNC_BOX, dtypes.void, [to, full, gate, map, ...first.map((x, d) => x.add(move[d]))]);
@@ -182,7 +177,10 @@ function fillRing({ tiles, depth, loop, late, barriers, isFirst }: BoxRing): Fil
   const wait = barrier("wait", slotOf(loop), phase.dtype === dtypes.int32 ? phase : phase.cast(dtypes.int32), before);
   const all = uop(Ops.BARRIER, dtypes.void, [wait], late > 0 ? late : undefined), ahead = loop.add(fetched);
   const next = fetch([all], ahead, isFirst.and(ahead.lt(count)));
-  return { bases: tiles.map(({ memory }) => after(memory, next)), slots: tiles.map((t) => slotOf(loop).mul(t.size)) };
+  return {
+    bases: tiles.map(({ memory }) => after(memory, ...next)),
+    slots: tiles.map((t) => slotOf(loop).mul(t.size)),
+  };
 }
 
 class TensorCopyEngine implements CopyEngine {

@@ -14,7 +14,7 @@ import { SpecError } from "../helpers/errors.ts";
 import { rangeOf, roundUp } from "../helpers/math.ts";
 import { AccArg, argOf } from "../uop/core/args.ts";
 import { isAlu, opName, Ops } from "../uop/core/ops.ts";
-import { type UOp, uop } from "../uop/core/uop.ts";
+import { store, type UOp, uop } from "../uop/core/uop.ts";
 import { baseOf, throughAfter } from "../uop/rewrite/walk.ts";
 import { naturalExponent } from "./natural.ts";
 import type { GridCaps, LinearProgram } from "./renderer.ts";
@@ -240,7 +240,7 @@ class Lanes {
   /** A value that a unit begins to add to: it becomes the sum's. */
   private bringHome(u: UOp, acc: UOp): void {
     const lanes = this.of(acc);
-    lanes.forEach((x, l) => this.emit(uop(Ops.STORE, dtypes.void, [x, this.of(u)[l]])));
+    lanes.forEach((x, l) => this.emit(store(x, this.of(u)[l])));
     this.values.set(u, lanes);
   }
 

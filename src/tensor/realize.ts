@@ -7,7 +7,7 @@ import { type Buffer, bufferOf, releaseStorage } from "../device/buffer.ts";
 import { defaultDevice, type DeviceName, findGroup, knownDevice } from "../device/device.ts";
 import { isLate, partsReady } from "../device/parts.ts";
 import { relieveHeap, takeTurn } from "../device/pressure.ts";
-import { type DTypeName, dtypes } from "../dtype/dtype.ts";
+import type { DTypeName } from "../dtype/dtype.ts";
 import { groupName, realizeNodes, realizeUnheard, scheduleItems } from "../engine/front/engine.ts";
 import { currentCapture } from "../engine/front/listening.ts";
 import type { ExecItem } from "../engine/front/runners.ts";
@@ -28,7 +28,7 @@ import { argOf, Storage } from "../uop/core/args.ts";
 import { broadcastTo } from "../uop/core/build_movement.ts";
 import { isMovement, Ops } from "../uop/core/ops.ts";
 import { deviceOf, shapeOf } from "../uop/core/shape.ts";
-import { bufferNode, toposort, type UOp, uop } from "../uop/core/uop.ts";
+import { after, bufferNode, store, toposort, type UOp, uop } from "../uop/core/uop.ts";
 import { bare, shapedLike } from "../uop/graph/complex.ts";
 import { extentsOf, isBoundNode } from "../uop/graph/extent.ts";
 import { unlabeled, wholeOf } from "../uop/graph/resolve.ts";
@@ -593,5 +593,5 @@ function writeNode(view: UOp, value: UOp): UOp {
   }
   const target = showAs(steps.filter((s) => isMovement(s.op)), base);
   if (value.dtype !== base.dtype) value = uop(Ops.BITCAST, base.dtype, [value]);
-  return uop(Ops.AFTER, base.dtype, [base, uop(Ops.STORE, dtypes.void, [target, value])]);
+  return after(base, store(target, value));
 }

@@ -6,11 +6,11 @@
  */
 import { dtypes } from "../../dtype/dtype.ts";
 import { ceilDiv, roundUp } from "../../helpers/math.ts";
-import { argOf, RangeArg } from "../../uop/core/args.ts";
+import { argOf } from "../../uop/core/args.ts";
 import { carrierOf, identityConst, reduce } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { rangesOf, sizeOf } from "../../uop/core/ranges.ts";
-import { index, int, INT32_MAX, toposort, type UOp, uop } from "../../uop/core/uop.ts";
+import { index, int, INT32_MAX, range, toposort, type UOp } from "../../uop/core/uop.ts";
 import { compareLoops } from "./range_facts.ts";
 import { lanesOf, rebuildKernel, type Replacement, replaceRanges } from "./replace_ranges.ts";
 
@@ -61,7 +61,7 @@ export function cutLongRanges(ast: UOp): UOp {
   let id = 0;
   for (const r of all.sort(compareLoops)) {
     const { kind } = argOf(r, Ops.RANGE), n = sizeOf(r);
-    const fresh = (end: UOp): UOp => uop(Ops.RANGE, end.dtype, [end], new RangeArg(id++, kind));
+    const fresh = (end: UOp): UOp => range(end, id++, kind);
     if (!isWide(r) || n <= INT32_MAX) {
       const to = fresh(isWide(r) ? int(n) : r.src[0]);
       map.set(r, { value: to.cast(r.dtype), ranges: [to] });

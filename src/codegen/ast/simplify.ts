@@ -6,11 +6,11 @@
  */
 import { hasPhases } from "../../uop/algebra/row_phases.ts";
 import { simplifyKernel } from "../../uop/algebra/valid.ts";
-import { argOf, AxisKind, RangeArg } from "../../uop/core/args.ts";
+import { argOf, AxisKind } from "../../uop/core/args.ts";
 import { carrierOf } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { closedRangesOf, dependsOn, freeIds, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
-import { constant, toposort, type UOp, uop } from "../../uop/core/uop.ts";
+import { constant, range, toposort, type UOp } from "../../uop/core/uop.ts";
 import { indexForm, type Linear, rangeOfFactor, strideAlong } from "../../uop/algebra/linear_form.ts";
 import { descend } from "../../uop/rewrite/walk.ts";
 import { cutLongRanges } from "./long_ranges.ts";
@@ -24,7 +24,7 @@ function rangesIn(ast: UOp): UOp[] {
 
 function withId(r: UOp, id: number, size?: number): UOp {
   const { kind } = argOf(r, Ops.RANGE);
-  return uop(Ops.RANGE, r.dtype, [size === undefined ? r.src[0] : constant(size, r.dtype)], new RangeArg(id, kind, 0));
+  return range(size === undefined ? r.src[0] : constant(size, r.dtype), id, kind);
 }
 
 /**

@@ -11,7 +11,19 @@ import { elementsOfPhase, memoryOfPhases, rangesOfPhase } from "../../uop/algebr
 import { AccArg, argOf, AxisKind, LocalArg, RangeArg } from "../../uop/core/args.ts";
 import { isAlu, Ops } from "../../uop/core/ops.ts";
 import { sizeOf } from "../../uop/core/ranges.ts";
-import { constant, index, param, range, sink, store, toposort, type UOp, uop, variable } from "../../uop/core/uop.ts";
+import {
+  after,
+  constant,
+  index,
+  param,
+  range,
+  sink,
+  store,
+  toposort,
+  type UOp,
+  uop,
+  variable,
+} from "../../uop/core/uop.ts";
 import { flatIndex } from "../../uop/graph/movement_index.ts";
 import { baseOf, rebuild } from "../../uop/rewrite/walk.ts";
 import { isLeaf } from "./program_order.ts";
@@ -76,7 +88,7 @@ class Joiner {
     this.next.local = phases.sizes.length;
     this.memory = phases.sizes.map((n, i) => uop(Ops.LOCAL, dtypesOfHomes[i], [], new LocalArg(i, n, "thread")));
     const { block } = phases;
-    this.block = uop(Ops.RANGE, block.dtype, block.src, new RangeArg(0, AxisKind.THREAD));
+    this.block = range(block.src[0], 0, AxisKind.THREAD);
     this.lift(block.src[0]);
     for (const m of this.memory) this.lift(m);
   }
@@ -93,7 +105,7 @@ class Joiner {
     // other nodes in each phase, so that what is computed in a loop or under a condition of one, and what is read of memory
     // that another one fills again, is not taken for the same in a later one
     const least = constant(-k, this.block.dtype), block = this.block.alu(Ops.MAX, least);
-    const memory = this.memory.map((m) => uop(Ops.AFTER, m.dtype, [m, block]));
+    const memory = this.memory.map((m) => after(m, block));
     this.lift(least);
     for (const u of [block, ...memory]) {
       this.body.push(u);

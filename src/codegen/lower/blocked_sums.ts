@@ -11,11 +11,11 @@
  */
 import { prod } from "../../helpers/math.ts";
 import { vmax } from "../../uop/algebra/bounds.ts";
-import { argOf, AxisKind, RangeArg } from "../../uop/core/args.ts";
+import { argOf, AxisKind } from "../../uop/core/args.ts";
 import { type CarrierArg, carrierOf, reduce, RescaleCarrier } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { dependsOn, freeIds, rangesOf } from "../../uop/core/ranges.ts";
-import { constant, mayHave, toposort, type UOp, uop } from "../../uop/core/uop.ts";
+import { constant, mayHave, range, toposort, type UOp } from "../../uop/core/uop.ts";
 import { note } from "../../uop/rewrite/record.ts";
 import { kindOf } from "../ast/range_facts.ts";
 import { lanesOf, rebuildKernel, type Replacement, replaceRanges } from "../ast/replace_ranges.ts";
@@ -97,7 +97,7 @@ function blockOf(r: UOp, want: number): number {
 /** A loop over the blocks of another, and one over the iterations of a block; the last block may be shorter. */
 function blocksOf(r: UOp, block: number, id: number): Replacement {
   const { dtype } = r, end = r.src[0], { kind } = argOf(r, Ops.RANGE);
-  const loop = (n: UOp, id: number): UOp => uop(Ops.RANGE, dtype, [n], new RangeArg(id, kind));
+  const loop = (n: UOp, id: number): UOp => range(n, id, kind);
   const isConst = end.op === Ops.CONST, count = end.add(block - 1).floorDiv(block);
   const outer = loop(isConst ? constant(Math.ceil(end.value / block), dtype) : count, id);
   const start = outer.mul(block), left = end.add(start.mul(-1));

@@ -19,7 +19,7 @@ import { splitAnd } from "../../uop/algebra/valid.ts";
 import { AccArg, argOf, AxisKind, LocalArg } from "../../uop/core/args.ts";
 import { CarrierArg, carrierOf, RowCarrier, RowMaximum, ScaledSum } from "../../uop/core/carrier.ts";
 import { isAlu, Ops } from "../../uop/core/ops.ts";
-import { constant, index, type UOp, uop } from "../../uop/core/uop.ts";
+import { after, constant, index, load, store, type UOp, uop } from "../../uop/core/uop.ts";
 import type { PatternMatcher } from "../../uop/rewrite/matcher.ts";
 import { settle, substitute } from "../../uop/rewrite/rewrite.ts";
 import { broadcast, buildAlu, extract, vectorize } from "../ast/alu_builder.ts";
@@ -321,8 +321,8 @@ class Expander {
     const local = always ? this.edge(u.dtype, n) : this.sharedEdge(u.dtype, n);
     const r = copies.loop(lane, AxisKind.VECTOR);
     const one = substitute(each, new Map([[copies.symbol(p), r]]));
-    const fill = uop(Ops.STORE, dtypes.void, [index(local, r), one]);
-    const lanes = uop(Ops.LOAD, type, [index(uop(Ops.AFTER, u.dtype, [local, fill, r]), constant(0, r.dtype))]);
+    const fill = store(index(local, r), one);
+    const lanes = uop(Ops.LOAD, type, [index(after(local, fill, r), constant(0, r.dtype))]);
     const keep = (v: UOp): UOp => {
       this.conditional.set(each, v);
       return v;
@@ -330,13 +330,13 @@ class Expander {
     if (always) return keep(lanes);
     const acc = uop(Ops.ACC, type, [alt], new AccArg(this.accumulators++));
     const set = (v: UOp, condition: UOp): UOp => {
-      const s = uop(Ops.STORE, dtypes.void, [acc, v]);
+      const s = store(acc, v);
       this.updates.push(uop(Ops.GROUP, dtypes.void, [s, condition]));
       return s;
     };
     // with the gate, for what two conditions share, and what does not depend on a loop, stands outside of them
     if (vmax(full) === 1) set(uop(Ops.LOAD, type, [index(memory, this.addresses.value(idx, p, 0), full)]), full);
-    return keep(uop(Ops.LOAD, type, [acc, set(lanes, some)]));
+    return keep(load(acc, set(lanes, some)));
   }
 
   /** The same load under the bits of its lanes; undefined where the device has none, or the gate tells no bits. */
@@ -371,7 +371,7 @@ class Expander {
     const gate = at.src[2] as UOp | undefined, { copies } = this, stores: UOp[] = [];
     const write = (g: UOp | undefined | null, lane: number, l: number, v: UOp): void => {
       if (g === null) return;
-      stores.push(this.finish(uop(Ops.STORE, dtypes.void, [index(memory, this.addresses.value(idx, lane, l), g), v])));
+      stores.push(this.finish(store(index(memory, this.addresses.value(idx, lane, l), g), v)));
     };
     const p = positions.find((q) => copies.lane[q]) ?? -1;
     const shuffle = p < 0 ? undefined : laneShuffle(u, copies.sets.ranges[p]);

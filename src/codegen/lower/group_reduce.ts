@@ -11,7 +11,7 @@ import { dtypes } from "../../dtype/dtype.ts";
 import { LocalArg } from "../../uop/core/args.ts";
 import type { CarrierArg, RowCarrier } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { constant, index, load, type UOp, uop } from "../../uop/core/uop.ts";
+import { after, constant, index, load, store, type UOp, uop } from "../../uop/core/uop.ts";
 import { extract, vectorize } from "../ast/alu_builder.ts";
 import { hopOf } from "../machine/group_hops.ts";
 import { combineTree } from "./lower_reduce.ts";
@@ -118,17 +118,17 @@ function hop(
     uop(Ops.LOCAL, widened(values[0][l]).dtype, [], new LocalArg(job.nextLocal(), size, "shared"))
   );
   // what was read in the iteration before must have been read
-  const before = loops.length === 0 ? undefined : uop(Ops.BARRIER, dtypes.void, loops);
+  const before = loops.length === 0 ? [] : [uop(Ops.BARRIER, dtypes.void, loops)];
   const stores: UOp[] = [];
   memory.forEach((m, l) => {
-    const base = before === undefined ? m : uop(Ops.AFTER, m.dtype, [m, before]);
+    const base = after(m, ...before);
     values.forEach((v, c) => {
-      stores.push(uop(Ops.STORE, dtypes.void, [index(base, place(at, c)), widened(v[l])]));
+      stores.push(store(index(base, place(at, c)), widened(v[l])));
     });
   });
   if (owner !== undefined) job.updates.push(uop(Ops.GROUP, dtypes.void, [...stores, owner]));
   const barrier = uop(Ops.BARRIER, dtypes.void, stores);
-  const filled = memory.map((m) => uop(Ops.AFTER, m.dtype, [m, barrier]));
+  const filled = memory.map((m) => after(m, barrier));
   return values.map((v, c) => {
     const parts = Array.from({ length: step }, (_, i) => {
       const from = segment.op === Ops.CONST ? constant(i, dtype) : segment.mul(step).add(i);

@@ -9,10 +9,10 @@
 import { dtypes } from "../../dtype/dtype.ts";
 import { simplifyKernel } from "../../uop/algebra/valid.ts";
 import { type GroupLimits, isPhase, type Phase, phasesOf, placeOf } from "../../uop/algebra/row_phases.ts";
-import { argOf, AxisKind, RangeArg, StageArg } from "../../uop/core/args.ts";
+import { argOf, AxisKind, StageArg } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { freeIds, sizeOf } from "../../uop/core/ranges.ts";
-import { constant, index, toposort, type UOp, uop } from "../../uop/core/uop.ts";
+import { constant, index, range, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { andGate } from "../../uop/graph/movement_index.ts";
 import { plus, times } from "../ast/alu_builder.ts";
 import { rebuildKernel } from "../ast/replace_ranges.ts";
@@ -28,8 +28,7 @@ interface Shares {
 /** Shares a phase out among `threads`: each has one number after the other, of which the ranges are digits. */
 function shareOut({ ranges, inner, work, parts, isLoop }: Phase, threads: number, next: { range: number }): Shares {
   const { int32 } = dtypes, values = new Map<UOp, UOp>();
-  const fresh = (n: number, kind: AxisKind, dtype = int32): UOp =>
-    uop(Ops.RANGE, dtype, [constant(n, dtype)], new RangeArg(next.range++, kind));
+  const fresh = (n: number, kind: AxisKind, dtype = int32): UOp => range(constant(n, dtype), next.range++, kind);
   const part = parts > 1 ? fresh(parts, isLoop ? AxisKind.LOOP : AxisKind.UPCAST) : undefined;
   const thread = fresh(threads, AxisKind.LOCAL), own = part === undefined ? [thread] : [part, thread];
   const flat = plus(part && times(part, threads), thread), isWhole = parts * threads === work;
@@ -58,7 +57,7 @@ export function layPhases(ast: UOp, limits: GroupLimits): { readonly ast: UOp; r
     shares.set(phase.root, { phase, own });
     for (const [r, value] of own.values) map.set(r, value);
     for (const r of phase.unrolled) {
-      map.set(r, uop(Ops.RANGE, r.dtype, r.src, new RangeArg(argOf(r, Ops.RANGE).id, AxisKind.UNROLL)));
+      map.set(r, range(r.src[0], argOf(r, Ops.RANGE).id, AxisKind.UNROLL));
     }
   }
   const made = rebuildKernel(ast, (u, src) => {

@@ -8,11 +8,10 @@
  *
  * @module
  */
-import { dtypes } from "../../dtype/dtype.ts";
 import { AccArg } from "../../uop/core/args.ts";
 import { type CarrierArg, identityConst } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { type UOp, uop } from "../../uop/core/uop.ts";
+import { load, store, type UOp, uop } from "../../uop/core/uop.ts";
 import { broadcast, extract } from "../ast/alu_builder.ts";
 
 /** Accumulators that keep the floating-point units busy: units times latency. */
@@ -93,16 +92,16 @@ export function lowerReduce(job: ReduceJob): readonly UOp[] {
       const accs = carrier.dtypes.map((d, i) =>
         finish(uop(Ops.ACC, d.vec(n), [identityConst(carrier, i, d.vec(n)), ...loops], new AccArg(job.nextId())))
       );
-      let value: readonly UOp[] = accs.map((acc) => finish(uop(Ops.LOAD, acc.dtype, [acc, innermost])));
+      let value: readonly UOp[] = accs.map((acc) => finish(load(acc, innermost)));
       for (let i = a; i < lifts.length; i += count) {
         value = carrier.combine(value, lifts[i]);
         job.step(i, value);
       }
       parts.push(accs.map((acc, i) => {
-        const set = finish(uop(Ops.STORE, dtypes.void, [acc, value[i]]));
+        const set = finish(store(acc, value[i]));
         if (carrier.lanes > 1) job.updates.push(set);
         job.set(set);
-        return finish(uop(Ops.LOAD, acc.dtype, [acc, set]));
+        return finish(load(acc, set));
       }));
     }
     total = combineTree(carrier, parts);

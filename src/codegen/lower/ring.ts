@@ -12,7 +12,7 @@
  */
 import { dtypes } from "../../dtype/dtype.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { constant, type UOp, uop } from "../../uop/core/uop.ts";
+import { after, constant, type UOp, uop } from "../../uop/core/uop.ts";
 
 /** What {@linkcode fillRing} takes. */
 interface RingJob {
@@ -38,11 +38,6 @@ interface Ring {
   readonly bases: readonly (readonly UOp[])[];
   /** Where the tile begins. */
   readonly slots: readonly UOp[];
-}
-
-/** `memory` after what is in `order`. */
-export function after(memory: UOp, ...order: readonly UOp[]): UOp {
-  return uop(Ops.AFTER, memory.dtype, [memory, ...order]);
 }
 
 /** Fills the ring ahead. */

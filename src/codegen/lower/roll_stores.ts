@@ -14,11 +14,11 @@
  *
  * @module
  */
-import { AxisKind, RangeArg, StageArg } from "../../uop/core/args.ts";
+import { AxisKind, StageArg } from "../../uop/core/args.ts";
 import { carrierOf } from "../../uop/core/carrier.ts";
 import { isAlu, Ops, opWork } from "../../uop/core/ops.ts";
 import { freeIds, iterationsOf, ownRanges, rangesOf } from "../../uop/core/ranges.ts";
-import { index, load, store, toposort, type UOp, uop } from "../../uop/core/uop.ts";
+import { index, load, range, store, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { indexForm, slopeOf, strideAlong } from "../../uop/algebra/linear_form.ts";
 import { laneShuffle } from "../ast/lane_layout.ts";
@@ -175,7 +175,7 @@ class Roller {
   }
 
   private loop(r: UOp): UOp {
-    return uop(Ops.RANGE, r.dtype, r.src, new RangeArg(this.next.range++, AxisKind.LOOP));
+    return range(r.src[0], this.next.range++, AxisKind.LOOP);
   }
 
   /** Reads lanes of what loops have loaded. */

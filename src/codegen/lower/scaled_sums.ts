@@ -8,11 +8,11 @@
  *
  * @module
  */
-import { type DType, dtypes } from "../../dtype/dtype.ts";
+import type { DType } from "../../dtype/dtype.ts";
 import { AccArg } from "../../uop/core/args.ts";
 import type { CarrierArg, RowMaximum, ScaledSum } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { constant, type UOp, uop } from "../../uop/core/uop.ts";
+import { constant, load, store, type UOp, uop } from "../../uop/core/uop.ts";
 import { broadcast, buildAlu, extract, vectorize } from "../ast/alu_builder.ts";
 
 /** What lowering takes. */
@@ -38,11 +38,11 @@ function stateOf({ loops, updates, nextId }: ScaleJob, identity: UOp): State | u
   if (loops.length === 0) return undefined;
   const acc = uop(Ops.ACC, identity.dtype, [identity, ...loops], new AccArg(nextId()));
   const set = (value: UOp): UOp => {
-    const store = uop(Ops.STORE, dtypes.void, [acc, value]);
-    updates.push(store);
-    return uop(Ops.LOAD, acc.dtype, [acc, store]);
+    const written = store(acc, value);
+    updates.push(written);
+    return load(acc, written);
   };
-  return { before: uop(Ops.LOAD, acc.dtype, [acc, loops[loops.length - 1]]), set };
+  return { before: load(acc, loops[loops.length - 1]), set };
 }
 
 /** By row: the numbers of a thread's elements in it. */

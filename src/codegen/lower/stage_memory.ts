@@ -15,13 +15,13 @@ import { isPhase } from "../../uop/algebra/row_phases.ts";
 import { argOf, AxisKind, LocalArg } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { sizeOf } from "../../uop/core/ranges.ts";
-import { constant, index, toposort, type UOp, uop } from "../../uop/core/uop.ts";
+import { after, constant, index, store, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { compareLoops, isThreadKind, kindOf } from "../ast/range_facts.ts";
 import { bufferSizeOf, isOfBoxes, placeIn, WIDE } from "../opt/stage.ts";
 import { plus, times } from "../ast/alu_builder.ts";
 import { type Copies, CopyMemo } from "./copies.ts";
-import { after, fillRing } from "./ring.ts";
+import { fillRing } from "./ring.ts";
 
 /** How the tiles of a ring are read: `together` unrolled steps after what `bases` of their number stand behind. */
 interface Steps {
@@ -104,14 +104,13 @@ export class StageMemory {
   /** The STOREs that fill the STAGE of a phase after `before`: with `waits`, when all threads have computed their values. */
   private fillPhase(u: UOp, memory: UOp, before: UOp | undefined, waits: boolean): UOp[] {
     const { copies } = this, [value, at, isBusy] = u.src[0].src;
-    const fill = uop(Ops.STORE, dtypes.void, [index(memory, at, isBusy), value]);
+    const fill = store(index(memory, at, isBusy), value);
     copies.register(fill);
     const expanded = u.src.slice(1).filter((r) => copies.isExpanded(r)).map((r) => copies.sets.position(r));
     const made = this.context.storeCopies(fill, expanded), guarded = new Map<UOp, UOp[]>();
     // values that are held may be computed before: other phases may still read what lies there
     const held = waits ? [uop(Ops.BARRIER, dtypes.void, made.map((s) => s.src[1]))] : [];
-    const earlier = before === undefined ? held : [before, ...held];
-    const base = earlier.length === 0 ? memory : after(memory, ...earlier);
+    const base = after(memory, ...before === undefined ? [] : [before], ...held);
     const stores = made.map((s) => {
       const [, place, gate] = s.src[0].src, plain = s.withSrc([index(base, place), s.src[1]]);
       if (gate !== undefined) guarded.set(gate, [...guarded.get(gate) ?? [], plain]);
@@ -161,7 +160,7 @@ export class StageMemory {
     let at = placeIn(u, flat ?? constant(0, dtypes.int32));
     if (slot !== undefined) at = plus(slot.dtype === at.dtype ? slot : slot.cast(at.dtype), at);
     const value = replaced.size === 0 ? u.src[0] : substitute(u.src[0], replaced);
-    const fill = uop(Ops.STORE, dtypes.void, [index(base, at), value]);
+    const fill = store(index(base, at), value);
     copies.register(fill);
     return this.context.storeCopies(
       fill,
@@ -187,8 +186,8 @@ export class StageMemory {
     const ring = { stages, memory, sizes, loop: loops[0], depth };
     if (isOfBoxes(u)) return this.shareBoxes(ring);
     if (depth > 1) return this.shareRing(ring);
-    const before = loops.length === 0 ? undefined : uop(Ops.BARRIER, dtypes.void, loops);
-    const filled = stages.map((x, i) => this.filled(x, memory[i], before ? after(memory[i], before) : memory[i]));
+    const before = loops.length === 0 ? [] : [uop(Ops.BARRIER, dtypes.void, loops)];
+    const filled = stages.map((x, i) => this.filled(x, memory[i], after(memory[i], ...before)));
     const barrier = uop(Ops.BARRIER, dtypes.void, filled);
     stages.forEach((x, i) => this.memory.set(x, 0, after(memory[i], barrier)));
   }

@@ -10,9 +10,9 @@
  */
 import { ceilDiv } from "../../helpers/math.ts";
 import { vmax } from "../../uop/algebra/bounds.ts";
-import { argOf, AxisKind, RangeArg } from "../../uop/core/args.ts";
+import { argOf, AxisKind } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { constant, type UOp, uop } from "../../uop/core/uop.ts";
+import { constant, range, type UOp } from "../../uop/core/uop.ts";
 import { plus, times } from "../ast/alu_builder.ts";
 import type { Replacement } from "../ast/replace_ranges.ts";
 
@@ -93,12 +93,7 @@ export function axisRanges(a: AxisState, loopId: number, tileId: number, isGloba
   const ranges: UOp[] = [];
   const make = (end: UOp | number, kind: AxisKind, id: number, sub: number): UOp => {
     if (end === 1) return constant(0, dtype);
-    const r = uop(
-      Ops.RANGE,
-      dtype,
-      [typeof end === "number" ? constant(end, dtype) : end],
-      new RangeArg(id, kind, sub),
-    );
+    const r = range(typeof end === "number" ? constant(end, dtype) : end, id, kind, sub);
     ranges.push(r);
     return r;
   };

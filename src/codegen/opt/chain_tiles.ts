@@ -13,7 +13,7 @@
 import { dtypes } from "../../dtype/dtype.ts";
 import { chainOf, elementsOf, type Fragment, positionIn, type TensorCore } from "../../renderer/tensor_core_table.ts";
 import { chainAt, type ChainRanges } from "../../uop/algebra/product_chain.ts";
-import { argOf, AxisKind, RangeArg } from "../../uop/core/args.ts";
+import { argOf, AxisKind } from "../../uop/core/args.ts";
 import {
   type CarrierArg,
   carrierOf,
@@ -27,7 +27,7 @@ import {
 } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { dependsOn, freeIds, ownRanges } from "../../uop/core/ranges.ts";
-import { constant, toposort, type UOp, uop } from "../../uop/core/uop.ts";
+import { constant, range, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { rebuild } from "../../uop/rewrite/walk.ts";
 import { positionOf, sharedOperand } from "./tensor_core.ts";
@@ -64,8 +64,7 @@ export function useChain(ast: UOp, core: TensorCore, { rows, columns, middle, su
   const units = chainOf(core)!, wide = units.inner, last = units.outer, nodes = toposort(ast);
   const { outer, values, operand, inner } = chainAt(nodes, core, { rows, columns, middle, sums });
   let next = freeIds(nodes).range;
-  const make = (n: number, kind: AxisKind): UOp =>
-    uop(Ops.RANGE, rows.dtype, [constant(n, rows.dtype)], new RangeArg(next++, kind));
+  const make = (n: number, kind: AxisKind): UOp => range(constant(n, rows.dtype), next++, kind);
   const elements = (f: Fragment): UOp => make(elementsOf(f), AxisKind.VECTOR);
   const lane = make(core.lanes, AxisKind.WARP), own = elements(wide.c);
   const typed = (x: UOp, like: UOp): UOp => x.dtype === like.dtype ? x : x.cast(like.dtype);

@@ -7,7 +7,7 @@
 import { simplify } from "../../uop/algebra/symbolic.ts";
 import { splitAnd } from "../../uop/algebra/valid.ts";
 import { cacheShare, type Capabilities, hasLoopCache, ROW_BYTES, TILE_SHARE } from "../../renderer/renderer.ts";
-import { argOf, AxisKind, RangeArg, StageArg } from "../../uop/core/args.ts";
+import { argOf, AxisKind, StageArg } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { dependsOn, freeIds, iterationsOf, ownRanges, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
 import { index, load as read, mayHave, range, toposort, type UOp, uop } from "../../uop/core/uop.ts";
@@ -218,7 +218,7 @@ function tileRows(store: UOp, caps: Capabilities): UOp {
     if (r.op !== Ops.RANGE) continue;
     const arg = argOf(r, Ops.RANGE);
     next = Math.max(next, arg.id + 2);
-    if (arg.id > id) later.set(r, uop(Ops.RANGE, r.dtype, r.src, new RangeArg(arg.id + 1, arg.kind, arg.sub)));
+    if (arg.id > id) later.set(r, range(r.src[0], arg.id + 1, arg.kind, arg.sub));
   }
   const outer = range(sizeOf(row) / size, id, AxisKind.LOOP), inner = range(size, id + 1, AxisKind.LOOP);
   return new RowTiler(row, outer, size, next).build(substitute(store, later), inner);

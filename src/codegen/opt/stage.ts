@@ -27,10 +27,10 @@ import {
   SWIZZLED_ROWS,
   type TensorCore,
 } from "../../renderer/tensor_core_table.ts";
-import { argOf, AxisKind, RangeArg, StageArg } from "../../uop/core/args.ts";
+import { argOf, AxisKind, StageArg } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { freeIds, iterationsOf, ownRanges, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
-import { constant, index, load, toposort, type UOp, uop } from "../../uop/core/uop.ts";
+import { constant, index, load, range, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { plus, times } from "../ast/alu_builder.ts";
 import { compareLoops, isThreadKind, kindOf } from "../ast/range_facts.ts";
@@ -78,7 +78,7 @@ function packedTile(l: UOp, outer: readonly UOp[], next: NextIds): Tile | undefi
   inner.sort((a, b) => layoutRank(a) - layoutRank(b) || compareLoops(a, b));
   const renamed = new Map(inner.map((r) => {
     const kind = kindOf(r) === AxisKind.VECTOR && copiesLanes(l, r) ? AxisKind.VECTOR : AxisKind.LOOP;
-    return [r, uop(Ops.RANGE, r.dtype, r.src, new RangeArg(next.range++, kind))];
+    return [r, range(r.src[0], next.range++, kind)];
   }));
   let step = prod(inner.map(sizeOf));
   const steps = inner.map((r) => [r, step /= sizeOf(r)] as const);
@@ -169,7 +169,7 @@ function sharedTile(
   for (const [n, kind] of [[each, AxisKind.UPCAST], [threads, AxisKind.LOCAL], [lanes, AxisKind.UPCAST]] as const) {
     left /= n;
     if (n === 1) continue;
-    const r = uop(Ops.RANGE, dtype, [constant(n, dtype)], new RangeArg(next.range++, kind));
+    const r = range(constant(n, dtype), next.range++, kind);
     own.push(r);
     flat = plus(flat, times(r, left));
   }

@@ -17,11 +17,11 @@ import {
 import { indexForm } from "../../uop/algebra/linear_form.ts";
 import { productOf } from "../../uop/algebra/product_chain.ts";
 import { simplifyKernel } from "../../uop/algebra/valid.ts";
-import { argOf, AxisKind, RangeArg } from "../../uop/core/args.ts";
+import { argOf, AxisKind } from "../../uop/core/args.ts";
 import { carrierOf, reduce } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { dependsOn, freeIds, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
-import { constant, index, toposort, type UOp, uop } from "../../uop/core/uop.ts";
+import { constant, index, range, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { indexAt, sharedTileOf, WIDE } from "./stage.ts";
 
@@ -66,8 +66,7 @@ export function useTensorCore(ast: UOp, core: TensorCore, rows: UOp, columns: UO
   }
   const isSwapped = dependsOn(product.b, rows);
   const [a, b] = isSwapped ? [product.b, product.a] : [product.a, product.b];
-  const make = (n: number, kind: AxisKind): UOp =>
-    uop(Ops.RANGE, rows.dtype, [constant(n, rows.dtype)], new RangeArg(next++, kind));
+  const make = (n: number, kind: AxisKind): UOp => range(constant(n, rows.dtype), next++, kind);
   const lane = make(core.lanes, AxisKind.WARP), unit = inMemory(core, [a, b], [rows, columns], k, ast);
   const [inA, inB, inC] = [core.a, core.b, core.c].map((f) => make(elementsOf(f), AxisKind.VECTOR));
   const typed = (x: UOp, like: UOp): UOp => x.dtype === like.dtype ? x : x.cast(like.dtype);

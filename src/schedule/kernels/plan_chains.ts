@@ -18,12 +18,12 @@ import type { Capabilities } from "../../renderer/renderer.ts";
 import { chainOf, type TensorCore } from "../../renderer/tensor_core_table.ts";
 import { findChain } from "../../uop/algebra/product_chain.ts";
 import { simplifyKernel } from "../../uop/algebra/valid.ts";
-import { argOf, AxisKind, RangeArg, reduceOf } from "../../uop/core/args.ts";
+import { argOf, AxisKind, reduceOf } from "../../uop/core/args.ts";
 import { numelOf } from "../../uop/core/build_movement.ts";
 import { wantsNotes } from "../../uop/core/notes.ts";
 import { isAlu, isMovement, Ops } from "../../uop/core/ops.ts";
 import { sizeOf } from "../../uop/core/ranges.ts";
-import { constant, mayHave, sink, toposort, type UOp, uop } from "../../uop/core/uop.ts";
+import { constant, mayHave, range, sink, toposort, type UOp } from "../../uop/core/uop.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { type ChainNote, type ChainPlan, isLeaf, mustRealize, NO_CHAINS } from "../fuse/fusion_plan.ts";
 import { joinRescaled } from "./join_rescaled.ts";
@@ -54,8 +54,7 @@ function splitShared(store: UOp): UOp {
     if (u.op !== Ops.FLOORDIV || r.op !== Ops.RANGE || c.op !== Ops.CONST || map.has(r)) continue;
     const { id, kind } = argOf(r, Ops.RANGE), n = sizeOf(r), k = c.value;
     if (kind !== AxisKind.LOOP || k < 2 || n <= k || n % k !== 0) continue;
-    const part = (size: number, sub: number): UOp =>
-      uop(Ops.RANGE, r.dtype, [constant(size, r.dtype)], new RangeArg(id, kind, sub));
+    const part = (size: number, sub: number): UOp => range(constant(size, r.dtype), id, kind, sub);
     map.set(r, part(n / k, 0).mul(k).add(part(k, 1)));
   }
   return map.size === 0 ? store : simplifyKernel(substitute(store, map));

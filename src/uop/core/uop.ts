@@ -419,6 +419,11 @@ export function store(at: UOp, value: UOp): UOp {
   return uop(Ops.STORE, dtypes.void, [at, value]);
 }
 
+/** Memory as it is after all that is in `order`. */
+export function after(memory: UOp, ...order: readonly UOp[]): UOp {
+  return order.length === 0 ? memory : uop(Ops.AFTER, memory.dtype, [memory, ...order]);
+}
+
 /** The roots of a graph. */
 export function sink(roots: readonly UOp[], arg?: Arg): UOp {
   return uop(Ops.SINK, dtypes.void, roots, arg);

@@ -10,7 +10,7 @@ import { argOf, type ArgRecord, ReduceArg, reduceOf, SkewArg } from "../core/arg
 import { broadcastTo, expand, flip, pad, permute, reshape, shrink, skew, unskew } from "../core/build_movement.ts";
 import { isAlu, isMovement, isSame, opName, Ops } from "../core/ops.ts";
 import { shapeOf } from "../core/shape.ts";
-import { toposort, type UOp, uop } from "../core/uop.ts";
+import { after, toposort, type UOp, uop } from "../core/uop.ts";
 import { window } from "./extent.ts";
 import { GradientArg } from "./given_gradient.ts";
 
@@ -128,7 +128,7 @@ class Batcher {
       const target = chain.reduceRight((x, m) => moveBehind(m, x, this.size), base);
       return uop(Ops.STORE, s.dtype, [target, this.source(s, s.src[1])]);
     });
-    return uop(Ops.AFTER, u.dtype, [base, ...stores]);
+    return after(base, ...stores);
   }
 }
 

@@ -9,10 +9,10 @@
  * @module
  */
 import { type DType, dtypes } from "../../../dtype/dtype.ts";
-import { AccArg, argOf, AxisKind, RangeArg } from "../../../uop/core/args.ts";
+import { AccArg, argOf, AxisKind } from "../../../uop/core/args.ts";
 import { Ops } from "../../../uop/core/ops.ts";
 import { freeIds } from "../../../uop/core/ranges.ts";
-import { constant, mayHave, toposort, type UOp, uop } from "../../../uop/core/uop.ts";
+import { constant, load, mayHave, range, store, toposort, type UOp, uop } from "../../../uop/core/uop.ts";
 import { PatternMatcher, rule } from "../../../uop/rewrite/matcher.ts";
 import { graphRewrite } from "../../../uop/rewrite/rewrite.ts";
 import { UPat } from "../../../uop/rewrite/upat.ts";
@@ -91,10 +91,10 @@ class Divisions {
     const high = B.bitcast(int).and(constant(-1, int).shl(f.low)).bitcast(d), low = B.add(high.mul(-1));
     const inverse = constant(1, d).fdiv(B), apart = ea.add(eb.mul(-1)), whole = 2 ** (f.digit + 2);
     const end = largest(apart.alu(Ops.MAX, zero)).cdiv(f.digit).add(1);
-    const r = uop(Ops.RANGE, dtypes.int32, [end], new RangeArg(this.ranges++, AxisKind.REDUCE));
+    const r = range(end, this.ranges++, AxisKind.REDUCE);
     const acc = (first: UOp): UOp => uop(Ops.ACC, d, [first, r], new AccArg(this.accumulators++));
-    const before = (x: UOp): UOp => uop(Ops.LOAD, d, [x, r]);
-    const after = (x: UOp, value: UOp): UOp => uop(Ops.LOAD, d, [x, uop(Ops.STORE, dtypes.void, [x, value])]);
+    const before = (x: UOp): UOp => load(x, r);
+    const after = (x: UOp, value: UOp): UOp => load(x, store(x, value));
     const rests = acc(A), quotients = acc(constant(0, d)), done = broadcast(r.cast(f.int).mul(-f.digit), n);
     const left = apart.add(done).alu(Ops.MAX, zero), scale = power(left.lt(most).where(left, most), f, d);
     const value = before(rests).mul(scale);
