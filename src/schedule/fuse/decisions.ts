@@ -17,6 +17,13 @@ const DECISIONS: Readonly<Record<Decision, string>> = {
   "in place": "is computed where it is read",
 };
 
+const REDUCTIONS: Readonly<Record<number, string>> = { [Ops.ADD]: "sum", [Ops.MAX]: "maximum", [Ops.MUL]: "product" };
+
+/** A reduction by `op`, as notes call it. */
+export function reductionName(op: number): string {
+  return REDUCTIONS[op] ?? opName[op].toLowerCase();
+}
+
 /** Notes what was decided of a node; not of elementwise work with one reader, which goes without saying. */
 export function tellDecision(
   u: UOp,
@@ -28,8 +35,7 @@ export function tellDecision(
 ): void {
   const isReduce = u.op === Ops.REDUCE;
   if (then === "in place" && list.length < 2 && repeats <= 1 && !isReduce) return;
-  const op = isReduce ? reduceOf(u).op : u.op, reduced: Readonly<Record<number, string>> = { [Ops.ADD]: "sum" };
-  const what = (isReduce ? reduced[op] : undefined) ?? opName[op].toLowerCase();
+  const what = isReduce ? reductionName(reduceOf(u).op) : opName[u.op].toLowerCase();
   const kernels = new Set(list.map((c) => c.kernel)).size;
   const readers = kernels > 1 ? `${kernels} kernels` : list.length > 1 ? `${list.length} places` : "one place";
   const numbers = { kernels, places: list.length, repeats, cost };

@@ -21,6 +21,7 @@ import { PatternMatcher, rule } from "../../uop/rewrite/matcher.ts";
 import { graphRewriteEach } from "../../uop/rewrite/rewrite.ts";
 import { note } from "../../uop/rewrite/record.ts";
 import { UPat } from "../../uop/rewrite/upat.ts";
+import { reductionName } from "./decisions.ts";
 import { hoistFactors, reduceOnce } from "./hoist_factors.ts";
 
 /** The CONST that every element of `u` equals, if its graph shows one. */
@@ -46,11 +47,6 @@ function shaped(value: UOp, like: UOp): UOp {
 function times(x: UOp, n: number): UOp {
   if (x.dtype.isBool) return x;
   return x.mul(n);
-}
-
-/** A reduction by `op`, as notes call it. */
-function reductionName(op: number): string {
-  return op === Ops.ADD ? "sum" : op === Ops.MAX ? "maximum" : op === Ops.MUL ? "product" : opName[op].toLowerCase();
 }
 
 function foldReduce(u: UOp): UOp | undefined {
