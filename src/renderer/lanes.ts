@@ -281,17 +281,32 @@ export function sharedPlaces(u: UOp): readonly UOp[] {
   return u.src.filter((s) => throughAfter(s).op === Ops.INDEX);
 }
 
-/** Registers of a thread, at most, and the bytes of shared memory that a group takes beside its own. */
-export const MOST_REGISTERS = 255, GROUP_SHARED = 1024;
+/** Registers of a thread, at most. */
+export const MOST_REGISTERS = 255;
+/** Bytes of shared memory that a group takes beside its own. */
+const GROUP_SHARED = 1024;
 /** Registers of a thread beside what units have. */
 const OTHER_REGISTERS = 24;
+
+/** Groups for whose shared memory and registers a multiprocessor has room. */
+export function groupsOfUnit(
+  { unitRegisters, unitShared }: Pick<GridCaps, "unitRegisters" | "unitShared">,
+  sharedBytes: number,
+  registers: number,
+  threads: number,
+): number {
+  return Math.min(
+    Math.floor(unitShared / (sharedBytes + GROUP_SHARED)),
+    Math.floor(unitRegisters / (registers * threads)),
+  );
+}
 
 /**
  * Groups of the program, in lanes, that are to have room on a multiprocessor at a time. One where tiles are in registers: the
  * assembler's own guess is more and no operands ahead. More where their sums and operands leave room, and units of one group
  * may go on while others compute.
  */
-export function residentGroups(program: LinearProgram, { unitRegisters, unitShared }: GridCaps): number {
+export function residentGroups(program: LinearProgram, grid: GridCaps): number {
   const held = new Set<UOp>(), readsRegisters = (u: UOp): boolean => unitOf(u).shared?.[0] === undefined;
   for (const u of program.uops) {
     if (u.op === Ops.ACC) held.add(u);
@@ -300,8 +315,7 @@ export function residentGroups(program: LinearProgram, { unitRegisters, unitShar
     for (const s of u.src) if (s.op !== Ops.CONST && throughAfter(s).op !== Ops.INDEX) held.add(s);
   }
   const registers = Math.min(MOST_REGISTERS + 1, roundUp(held.size + OTHER_REGISTERS, 8));
-  const room = Math.floor(unitShared / (sharedBytesOf(program) + GROUP_SHARED));
-  return Math.max(1, Math.min(room, Math.floor(unitRegisters / (registers * threadsOf(program)))));
+  return Math.max(1, groupsOfUnit(grid, sharedBytesOf(program), registers, threadsOf(program)));
 }
 
 /** Drops the values that nothing uses. */

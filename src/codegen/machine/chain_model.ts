@@ -9,11 +9,10 @@
  * @module
  */
 import { ceilDiv, roundUp } from "../../helpers/math.ts";
-import { GROUP_SHARED, MOST_REGISTERS } from "../../renderer/lanes.ts";
+import { MOST_REGISTERS } from "../../renderer/lanes.ts";
 import type { GridCaps } from "../../renderer/renderer.ts";
 import type { TensorCore } from "../../renderer/tensor_core_table.ts";
-import { CLOCK, LANES, LAUNCH } from "./grid_model.ts";
-import { ARRIVAL, COPY_RATE, SHARED_RATE } from "./tile_model.ts";
+import { ARRIVAL, COPY_RATE, inWaves, LANES, overlapped, resident, SHARED_RATE } from "./grid_rates.ts";
 
 /** Part of the rows or columns of tiles that must be useful: what else padding takes is not in the model. */
 export const LEAST_USE = 0.6;
@@ -55,8 +54,6 @@ const WAITS = 400, START = 1200, STORE = 15;
 const OTHERS = 40, OTHERS_SHARED = 24;
 /** Buffers of a ring: the slots of others are found by division. */
 const RINGS: readonly number[] = [4, 2, 3];
-/** How closely what a multiprocessor does at a time is as long as the longest of it. */
-const OVERLAP = 4;
 
 /** Registers of a thread. */
 export function chainRegisters({ core, tiles, depth }: ChainTile, { columns, terms, isByElement }: ChainWork): number {
@@ -82,7 +79,7 @@ export function estimateChain(
   const compute = own * depth * (functions / FUNCTIONS + OPERATIONS / LANES);
   const copy = depth * bytes / COPY_RATE,
     read = depth * bytes * (1 + own / core.m / (isShared ? 1 : tiles)) / SHARED_RATE;
-  const step = [multiply, compute, copy, read].reduce((n, t) => n + t ** OVERLAP, 0) ** (1 / OVERLAP);
+  const step = overlapped([multiply, compute, copy, read]);
   // threads of a group wait for each other in each step: what some multiply hides little of what others compute
   const chain = multiply + compute,
     alone = Math.max(chain / Math.min(1, threads / LANES), chain * LANES / threads + WAITS);
@@ -91,18 +88,12 @@ export function estimateChain(
   for (const ring of rings) {
     const shared = ring * depth * bytes;
     if (shared > grid.sharedBytes) continue;
-    const resident = Math.min(
-      Math.floor(grid.unitShared / (shared + GROUP_SHARED)),
-      Math.floor(grid.unitRegisters / (registers * threads)),
-      Math.floor(grid.unitThreads / threads),
-    );
-    if (resident === 0) continue;
+    const many = resident(grid, shared, registers, threads);
+    if (many === 0) continue;
     const arrival = ring > 1 ? (ARRIVAL + copy) / (ring - 1) : alone + ARRIVAL + copy;
     const timeOf = (n: number): number =>
       steps * Math.max(n * step, alone, arrival) + START + n * STORE * own * columns / 128;
-    const full = Math.floor(groups / (grid.units * resident)),
-      left = ceilDiv(groups - full * grid.units * resident, grid.units);
-    const time = LAUNCH + (full * timeOf(resident) + (left > 0 ? timeOf(left) : 0)) / CLOCK;
+    const time = inWaves(groups, many, grid, timeOf);
     if (best === undefined || time < best.time) best = { time, ring };
   }
   return best;

@@ -22,24 +22,19 @@ import { range, toposort, type UOp } from "../../uop/core/uop.ts";
 import type { Region } from "./access.ts";
 import type { GridPlan, PlanAxis } from "./grid_plan.ts";
 import { AccessTraffic, type Digit, SECTOR } from "./grid_traffic.ts";
+import { CLOCK, LANES, LAUNCH, QUOTIENT_WORK } from "./grid_rates.ts";
 import { hopPlaces } from "./group_hops.ts";
 
-/** Clocks of a unit in a microsecond, and bytes of memory for each of its clocks: those of a large card, in numbers for one unit. */
-export const CLOCK = 1750, UNIT_MEMORY = 18.5;
-/** Of a unit and clock: lanes of arithmetic; bytes from the second-level cache. */
-export const LANES = 128;
-const UNIT_L2 = 32;
+/** Of a unit and clock: bytes of memory, and from the second-level cache. */
+const UNIT_MEMORY = 18.5, UNIT_L2 = 32;
 /** Microseconds that a read from memory takes under load; that threads take to combine. */
 const LOADED = 0.6, COMBINE = 0.25;
-/** The same of a launch. */
-export const LAUNCH = 2.5;
 /** Microseconds that a read alone takes from the nearest cache, and more from the other one, and from memory. */
 const NEAR = 0.03, MIDDLE = 0.2, FAR = 0.7;
 /** Threads of a unit that keep its arithmetic busy. */
 const BUSY_THREADS = 768;
-/** Lane operations of a loop's iteration, of an access, of an element that a gate may leave out, of a quotient. */
+/** Lane operations of a loop's iteration, of an access, of an element that a gate may leave out. */
 const LOOP_WORK = 4, ACCESS_WORK = 3, GATE_WORK = 1;
-export const QUOTIENT_WORK = 10;
 /** Microseconds of an iteration that reads nothing. */
 const ITERATION = 0.02;
 /** Copies along an axis, at most. */

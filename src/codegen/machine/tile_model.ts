@@ -10,11 +10,22 @@
  * @module
  */
 import { ceilDiv, roundUp } from "../../helpers/math.ts";
-import { GROUP_SHARED, MOST_REGISTERS } from "../../renderer/lanes.ts";
+import { MOST_REGISTERS } from "../../renderer/lanes.ts";
 import type { GridCaps } from "../../renderer/renderer.ts";
 import type { TensorCore } from "../../renderer/tensor_core_table.ts";
 import { WIDE } from "../opt/stage.ts";
-import { CLOCK, LANES, LAUNCH, QUOTIENT_WORK } from "./grid_model.ts";
+import {
+  ARRIVAL,
+  CLOCK,
+  COPY_RATE,
+  inWaves,
+  LANES,
+  LAUNCH,
+  overlapped,
+  QUOTIENT_WORK,
+  resident,
+  SHARED_RATE,
+} from "./grid_rates.ts";
 
 /** Pieces of one axis: copies that are neighbors, threads or warps, copies that are far apart. */
 export type Pieces = readonly [near: number, threads: number, far: number];
@@ -122,12 +133,7 @@ const BY_THREADS: Costs = {
   idle: 0.1,
   registers: 10,
 };
-/**
- * Of units that read shared memory: bytes of it that are read and written in a clock, bytes that copies bring in a clock, and
- * clocks from a copy's start until it has arrived, beside what it takes to come; clocks that a warp takes to start a copy,
- * and for the rest of a step.
- */
-export const SHARED_RATE = 128, COPY_RATE = 56, ARRIVAL = 1000;
+/** Of units that read shared memory: clocks that a warp takes to start a copy, and for the rest of a step. */
 const START_COPY = 35, WARP_STEP = 130;
 /** Rings of their tiles: the slots of others are found by division. A tile is read for one iteration more than its own. */
 const UNIT_RINGS: readonly number[] = [4, 8, 3], LATE = 1;
@@ -206,23 +212,10 @@ export class TileModel {
     return this.product.operands[0].itemsize;
   }
 
-  /** Groups of a unit of the device at a time; 0 where there is no room for one. */
-  private residentOf(bytes: number, registers: number, threads: number): number {
-    const { grid } = this;
-    return Math.min(
-      Math.floor(grid.unitShared / (bytes + GROUP_SHARED)),
-      Math.floor(grid.unitRegisters / (registers * threads)),
-      Math.floor(grid.unitThreads / threads),
-      32,
-    );
-  }
-
-  /** Microseconds of all tiles of so many rows and columns, of the clocks that so many groups of a unit take. */
-  private inWaves(x: number, y: number, resident: number, timeOf: (groups: number) => number): number {
-    const { operands: [a, b], batch } = this.product, { units } = this.grid;
-    const groups = ceilDiv(a.size, x) * ceilDiv(b.size, y) * batch, wave = units * resident;
-    const full = Math.floor(groups / wave), left = ceilDiv(groups - full * wave, units);
-    return LAUNCH + (full * timeOf(resident) + (left > 0 ? timeOf(left) : 0)) / CLOCK;
+  /** Groups of all tiles of so many rows and columns. */
+  private groupsOf(x: number, y: number): number {
+    const { operands: [a, b], batch } = this.product;
+    return ceilDiv(a.size, x) * ceilDiv(b.size, y) * batch;
   }
 
   /** {@linkcode estimate} of units that read shared memory by themselves, while threads copy what they read later. */
@@ -236,16 +229,14 @@ export class TileModel {
     if (operands.some(({ piece }) => piece < WIDE) || !grid.hasAsyncCopy) return undefined;
     const steps = ceilDiv(sum, deep) * loops, copy = bytes / COPY_RATE;
     const read = x * y / (core.m * core.n) * (core.m + core.n) * deep * itemsize;
-    const work = [this.multiply(x * y * deep), (read + bytes) / SHARED_RATE, copy];
-    const step = work.reduce((n, t) => n + t ** 4, 0) ** 0.25;
+    const step = overlapped([this.multiply(x * y * deep), (read + bytes) / SHARED_RATE, copy]);
     const store = (isSideBySide ? costs.store : costs.storeApart) * x * y / 128;
     const alone = bytes / (WIDE * threads) * START_COPY + WARP_STEP;
     let best: TileEstimate | undefined;
     for (const ring of UNIT_RINGS) {
-      const resident = this.residentOf(ring * bytes, registers, threads),
-        arrival = (ARRIVAL + copy) / (ring - 1 - LATE);
-      if (resident === 0 || ring * bytes > grid.sharedBytes) continue;
-      const time = this.inWaves(x, y, resident, (groups) => {
+      const many = resident(grid, ring * bytes, registers, threads), arrival = (ARRIVAL + copy) / (ring - 1 - LATE);
+      if (many === 0 || ring * bytes > grid.sharedBytes) continue;
+      const time = inWaves(this.groupsOf(x, y), many, grid, (groups) => {
         return steps * Math.max(groups * step, arrival, alone) + groups * store + costs.start;
       });
       if (best === undefined || time < best.time) best = { time, ring };
@@ -286,7 +277,7 @@ export class TileModel {
     const held = core === undefined ? near * across + near + across : 4 * near * across + 4 * near + 2 * across;
     const registers = Math.min(MOST_REGISTERS, roundUp(held + costs.registers, 8));
     if (held > MOST_REGISTERS) return undefined;
-    const resident = Math.max(1, this.residentOf(ring * bytes, registers, threads));
+    const many = Math.max(1, resident(grid, ring * bytes, registers, threads));
     // of each warp, or of each thread
     const read = core === undefined
       ? threads * (near + across) * deep * this.itemsize / 128
@@ -298,7 +289,7 @@ export class TileModel {
       const idle = (n: number): number => Math.max(1, costs.warps / (n * warps)) ** costs.idle;
       return steps * Math.max(groups * step * idle(groups), step * idle(1) + late) + groups * store + costs.start;
     };
-    return { time: this.inWaves(x, y, resident, timeOf), ring };
+    return { time: inWaves(this.groupsOf(x, y), many, grid, timeOf), ring };
   }
 
   private ringOf(bytes: number, steps: number): number {
