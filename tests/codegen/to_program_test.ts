@@ -2,7 +2,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { ArgumentError } from "../../src/helpers/errors.ts";
 import { context } from "../../src/helpers/env.ts";
 import { Kernel } from "../../src/codegen/opt/kernel.ts";
-import { type Opt, optText } from "../../src/codegen/opt/opt.ts";
+import { type OptOp, optText } from "../../src/codegen/opt/opt.ts";
 import { simplifyRanges } from "../../src/codegen/ast/simplify.ts";
 import { listText } from "../../src/uop/core/print.ts";
 import { Ops } from "../../src/uop/core/ops.ts";
@@ -51,7 +51,7 @@ testUnderOpts("codegen", KERNELS, varsOf, SETS, CAPS);
 
 Deno.test("codegen: random opts give the same values", () => {
   const random = new Random(1), next = (n: number): number => random.below(n);
-  const ops: Opt["op"][] = ["UPCAST", "UNROLL", "VECTOR", "PADTO", "THREAD", "SWAP", "STAGE"];
+  const ops: (OptOp | "STAGE")[] = ["UPCAST", "UNROLL", "VECTOR", "PADTO", "THREAD", "SWAP", "STAGE"];
   let applied = 0, refused = 0;
   for (const [name, ast] of Object.entries(KERNELS)) {
     const data = integers(paramsOf(ast), 7);
@@ -124,7 +124,7 @@ Deno.test("codegen: opts that cannot be are named errors", () => {
       "UNROLL:0:1",
       "VECTOR:0:4 VECTOR:0:2",
       "THREAD:0:7",
-      "TC:0:0",
+      "TC:0",
       "STAGE:9:loops=0",
       "STAGE:1:ring=2",
     ]

@@ -38,7 +38,7 @@ Deno.test("kernel data: matrix units are the same, with all that they are", () =
 });
 
 Deno.test("kernel data: opts are kept, those of none and of no list apart", () => {
-  const opts = parseOpts("UPCAST:0:4 STAGE:1:loops=2 TC:-1:0")!, value = constant(2, dtypes.int32);
+  const opts = parseOpts("UPCAST:0:4 STAGE:1:loops=2 TC:0")!, value = constant(2, dtypes.int32);
   const infos = [new KernelInfo("a"), new KernelInfo("a", []), new KernelInfo('"', opts)];
   const roots = infos.map((info) => sink([value], info)), text = JSON.stringify(kernelGraph(roots));
   rotateInternTable();

@@ -306,7 +306,7 @@ class Walk {
       const tile = sizes[i] * (i < 2 ? pieces[i].reduce((a, b) => a * b, 1) : depth);
       if (this.axes[axis].size % tile !== 0) opts.push(axisOpt("PADTO", axis, tile));
     });
-    if (unit !== undefined) opts.push(axisOpt("TC", -1, unit.number));
+    if (unit !== undefined) opts.push({ op: "TC", unit: unit.number });
     [rows, columns].forEach((axis, i) => {
       const [threads, near, far] = pieces[i];
       if (near > 1) opts.push(axisOpt("UPCAST", axis, near));
@@ -407,7 +407,7 @@ export function neighborsOf(ast: UOp, caps: Capabilities, opts: readonly Opt[]):
       }
     } else if (o.op === "THREAD") {
       for (let axis = 0; axis < opts.length + 4; axis++) put({ ...o, axis });
-    } else if (o.op !== "SWAP" && o.op !== "MERGE" && o.op !== "TC" && o.op !== "NOLOCALS") {
+    } else if (o.op !== "SWAP" && o.op !== "MERGE" && o.op !== "TC") {
       for (const arg of [o.arg * 2, o.arg / 2]) if (Number.isInteger(arg) && arg > 1) put({ ...o, arg });
     }
   });

@@ -182,7 +182,7 @@ function applyPlan(kernel: Kernel, { tile, work, slots, ring, number, core, axes
   if (columns >= 0) pad(columns, work.columns);
   pad(outputs + middle, depth);
   for (const s of sums) pad(outputs + s, core.shared === undefined ? inner.k : SHARED_ROW);
-  kernel.apply({ op: "TC", axis: -1, arg: number });
+  kernel.apply({ op: "TC", unit: number });
   if (tiles > 1) kernel.apply({ op: "UPCAST", axis: rows, arg: tiles });
   if (warps > 1) kernel.apply({ op: "LOCAL", axis: rows, arg: warps });
   if (work.columns > outer.n) kernel.apply({ op: "UPCAST", axis: columns, arg: work.columns / outer.n });

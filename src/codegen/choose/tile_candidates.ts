@@ -257,7 +257,7 @@ class TileChooser {
     [rows, columns, sum].forEach((axis, i) => {
       if (sizes[axis] % sides[i] !== 0) kernel.apply({ op: "PADTO", axis, arg: sides[i] });
     });
-    if (core !== undefined) kernel.apply({ op: "TC", axis: -1, arg: number });
+    if (core !== undefined) kernel.apply({ op: "TC", unit: number });
     // threads of a warp stand along the columns: where each column is a row of shared memory, those next to each other have
     // columns next to each other, which begin in other banks
     const [first, second, third] = tile.columns, isRow = core === undefined && !this.isAlong(this.readOf(columns));

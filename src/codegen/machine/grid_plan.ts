@@ -55,7 +55,7 @@ export class GridPlan {
   static of(opts: readonly Opt[], sizes: readonly number[], outputs: number): GridPlan | undefined {
     const plan = new GridPlan(sizes, outputs);
     for (const o of opts) {
-      if (o.op === "STAGE") return undefined;
+      if (o.op === "STAGE" || o.op === "TC") return undefined;
       const axis = o.op === "UNROLL" || o.op === "GROUP" ? o.axis + outputs : o.axis;
       const isMade = o.op === "PADTO"
         ? plan.pad(axis, o.arg)

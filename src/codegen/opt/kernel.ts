@@ -118,7 +118,7 @@ export class Kernel {
 
   /** The matrix unit that it is on, by number; undefined for none. */
   get unit(): number | undefined {
-    for (const o of this.applied) if (o.op === "TC") return o.arg;
+    for (const o of this.applied) if (o.op === "TC") return o.unit;
     return undefined;
   }
 
@@ -137,15 +137,14 @@ export class Kernel {
     const fail = (reason: string): never => {
       throw new ArgumentError(`apply ${optText(opt)}`, { reason });
     };
-    if (opt.op === "STAGE") {
-      if (this.grid && this.isGrouped) fail("its threads share a reduction");
+    if (opt.op === "STAGE" || opt.op === "TC") {
+      if (opt.op === "TC") this.tile(opt.unit, fail);
+      else if (this.grid && this.isGrouped) fail("its threads share a reduction");
       this.applied.push(opt);
       return this;
     }
-    const axis = opt.axis < 0 ? undefined : this.axisOf(opt);
-    if (axis === undefined && opt.op !== "NOLOCALS" && opt.op !== "TC") fail("the kernel has no such axis");
-    const a = axis!;
-    if (axis !== undefined && a.size === 0 && opt.op !== "SWAP" && opt.op !== "PADTO") {
+    const a = this.axisOf(opt) ?? fail("the kernel has no such axis");
+    if (a.size === 0 && opt.op !== "SWAP" && opt.op !== "PADTO") {
       fail("the axis has no constant size");
     }
     switch (opt.op) {
@@ -206,23 +205,13 @@ export class Kernel {
         break;
       case "LOCAL":
         if (!this.grid) fail("no device with loops has it");
-        if (this.applied.some((o) => o.op === "NOLOCALS")) fail("the kernel has no threads");
         if (!Number.isInteger(opt.arg) || opt.arg < 2) fail("it takes at least 2");
         this.split(a, opt.arg, AxisKind.LOCAL, fail);
         break;
       case "GROUP":
       case "GROUPTOP":
         if (!this.grid) fail("no device with loops has it");
-        if (this.applied.some((o) => o.op === "NOLOCALS")) fail("the kernel has no threads");
         this.group(a, opt.arg, fail, opt.op === "GROUPTOP");
-        break;
-      case "TC":
-        this.tile(opt.arg, fail);
-        break;
-      case "NOLOCALS":
-        if (this.applied.some((o) => o.op === "LOCAL" || o.op === "GROUP" || o.op === "GROUPTOP")) {
-          fail("the kernel has threads already");
-        }
         break;
     }
     this.applied.push(opt);

@@ -9,7 +9,6 @@ import { sink, type UOp } from "../../uop/core/uop.ts";
 
 /** What an {@linkcode AxisOpt} does. */
 export type OptOp =
-  | "TC" // the tile of matrix unit `arg` of the device is split off the axes of a product; `axis` is -1
   | "UPCAST" // split `arg` off an output axis, or one of a STAGE, unrolled into independent values
   | "UNROLL" // split `arg` off a reduce axis, unrolled inside the loop body
   | "VECTOR" // on loops: split `arg`, a power of two, off an axis (output or reduce), as lanes of vector values
@@ -19,14 +18,20 @@ export type OptOp =
   | "THREAD" // on loops: an output axis is split over CPU threads in `arg` chunks, or 0 for one an iteration
   | "PADTO" // round an axis up to a multiple of `arg`; the extra iterations are masked
   | "MERGE" // on a grid: axis `axis` and axis `arg`, the inner one, become one, in the place of the latter
-  | "SWAP" // exchange two output axes in loop order (`arg` is the other axis)
-  | "NOLOCALS"; // on a grid: groups of one thread
+  | "SWAP"; // exchange two output axes in loop order (`arg` is the other axis)
 
-/** An opt about an axis. `axis` counts output axes 0, 1, ... or, for reduce opts, reduce axes; -1 where none. */
+/** An opt about an axis. `axis` counts output axes 0, 1, ... or, for reduce opts, reduce axes. */
 export interface AxisOpt {
   readonly op: OptOp;
   readonly axis: number;
   readonly arg: number;
+}
+
+/** Has a matrix unit compute a product: its tile is split off the axes. */
+export interface UnitOpt {
+  readonly op: "TC";
+  /** Which one of the device's. */
+  readonly unit: number;
 }
 
 /** Keeps a tile of an input: it is copied into memory of the kernel, and read from there. */
@@ -43,10 +48,11 @@ export interface StageOpt {
 }
 
 /** One optimization. */
-export type Opt = AxisOpt | StageOpt;
+export type Opt = AxisOpt | UnitOpt | StageOpt;
 
-/** "UPCAST:0:4", "STAGE:1:loops=2", "STAGE:1:ring=3", "STAGE:1:ring=3:boxes" */
+/** "UPCAST:0:4", "TC:2", "STAGE:1:loops=2", "STAGE:1:ring=3", "STAGE:1:ring=3:boxes" */
 export function optText(o: Opt): string {
+  if (o.op === "TC") return `TC:${o.unit}`;
   if (o.op !== "STAGE") return `${o.op}:${o.axis}:${o.arg}`;
   const { input, loops, ring, boxes } = o;
   const text = `STAGE:${input}${loops === undefined ? "" : `:loops=${loops}`}${
@@ -60,7 +66,8 @@ export function optsText(opts: readonly Opt[]): string {
   return opts.map(optText).join(" ");
 }
 
-const OPT = /^(?:(?!STAGE)([A-Z]+):(-?\d+)(?::(\d+))?|STAGE:(\d+)(?::loops=(\d+))?(?::ring=(\d+))?(:boxes)?)$/;
+const OPT =
+  /^(?:TC:(\d+)|(?!STAGE|TC)([A-Z]+):(\d+)(?::(\d+))?|STAGE:(\d+)(?::loops=(\d+))?(?::ring=(\d+))?(:boxes)?)$/;
 
 /** The opts that {@linkcode optsText} has written, an arg of 0 perhaps left out; undefined for other text. */
 export function parseOpts(text: string): Opt[] | undefined {
@@ -68,8 +75,9 @@ export function parseOpts(text: string): Opt[] | undefined {
   for (const part of text.split(" ").filter((t) => t !== "")) {
     const m = OPT.exec(part);
     if (m === null) return undefined;
-    const [, op, axis, arg, input, loops, ring, boxes] = m as (string | undefined)[];
-    if (op !== undefined) opts.push({ op: op as OptOp, axis: Number(axis), arg: Number(arg ?? 0) });
+    const [, unit, op, axis, arg, input, loops, ring, boxes] = m as (string | undefined)[];
+    if (unit !== undefined) opts.push({ op: "TC", unit: Number(unit) });
+    else if (op !== undefined) opts.push({ op: op as OptOp, axis: Number(axis), arg: Number(arg ?? 0) });
     else {
       opts.push({
         op: "STAGE",

@@ -24,7 +24,7 @@ function optsOf(dtype: DType, columns: number, ring: number, more = "", pads = "
   const units = HOPPER.caps.grid!.tensorCores;
   const unit = units.findIndex((c) => c.shared !== undefined && c.input === dtype && c.n === columns);
   const stages = [1, 2].map((input) => `STAGE:${input}:ring=${ring}:boxes`).join(" ");
-  return [pads, `TC:-1:${unit}`, more, "UNROLL:0:4", stages].filter((x) => x !== "").join(" ");
+  return [pads, `TC:${unit}`, more, "UNROLL:0:4", stages].filter((x) => x !== "").join(" ");
 }
 
 function programOf(ast: UOp, text: string): LinearProgram {

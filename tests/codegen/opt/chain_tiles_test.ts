@@ -67,12 +67,12 @@ Deno.test("chains: TC splits their axes, and other opts those that are left", ()
 function checkOpts(ast: UOp): void {
   for (
     const text of [
-      "TC:-1:0",
-      "TC:-1:0 UNROLL:1:2",
-      "TC:-1:0 LOCAL:0:2 UPCAST:1:4",
-      "TC:-1:0 UNROLL:1:2 LOCAL:0:2 UPCAST:1:4 UNROLL:0:2 STAGE:2 STAGE:3",
-      "TC:-1:0 UNROLL:1:2 LOCAL:0:2 UPCAST:1:4 UNROLL:0:2 STAGE:2:ring=2 STAGE:3:ring=2",
-      "TC:-1:0 UNROLL:1:2 UPCAST:0:2 UPCAST:1:4 UNROLL:0:2 STAGE:2:ring=2 STAGE:3:ring=2",
+      "TC:0",
+      "TC:0 UNROLL:1:2",
+      "TC:0 LOCAL:0:2 UPCAST:1:4",
+      "TC:0 UNROLL:1:2 LOCAL:0:2 UPCAST:1:4 UNROLL:0:2 STAGE:2 STAGE:3",
+      "TC:0 UNROLL:1:2 LOCAL:0:2 UPCAST:1:4 UNROLL:0:2 STAGE:2:ring=2 STAGE:3:ring=2",
+      "TC:0 UNROLL:1:2 UPCAST:0:2 UPCAST:1:4 UNROLL:0:2 STAGE:2:ring=2 STAGE:3:ring=2",
     ]
   ) assertEquals(wrong(ast, opts(text), GPU), undefined, text);
 }

@@ -41,7 +41,7 @@ function count(p: LinearProgram, is: (u: UOp) => boolean): number {
 function optsOf(n: number, ring: number, inputs: readonly number[], terms = 64, more = "", dtype: DType = bfloat16) {
   const sums = inputs.includes(6) ? [1, 2] : [1];
   const unrolled = sums.map((i) => `UNROLL:${i}:${terms / 16}`), staged = inputs.map((i) => `STAGE:${i}:ring=${ring}`);
-  return [`TC:-1:${numberOf(dtype, n)}`, more, ...unrolled, ...staged].filter((x) => x !== "").join(" ");
+  return [`TC:${numberOf(dtype, n)}`, more, ...unrolled, ...staged].filter((x) => x !== "").join(" ");
 }
 
 const CASES: readonly (readonly [name: string, text: string, shape: Shape])[] = [
@@ -86,8 +86,8 @@ Deno.test("shared chains: columns that lie along the sum, in rows of 16 bytes", 
       kernel(ONE, { rows: 64, middle: 128, terms: 64, columns: 64 }),
       opts(
         optsOf(64, 1, [2, 3], 64, "", bfloat16).replace(
-          /TC:-1:\d+/,
-          `TC:-1:${numberOf(bfloat16, 64, HOPPER.caps.grid!.tensorCores)}`,
+          /TC:\d+/,
+          `TC:${numberOf(bfloat16, 64, HOPPER.caps.grid!.tensorCores)}`,
         ),
       ),
     ),
@@ -107,7 +107,7 @@ for (
   Deno.test(`shared chains: as PTX, ${name} of ${shape.middle} by ${shape.terms}`, () => {
     const dtype: DType = "dtype" in shape ? shape.dtype : bfloat16, inputs = name === TWO ? [2, 3, 6] : [2, 3];
     const number = numberOf(dtype, 64, HOPPER.caps.grid!.tensorCores), ast = kernel(name, shape), data = dataOf(ast);
-    const text = optsOf(64, 4, inputs, shape.terms, more, dtype).replace(/TC:-1:\d+/, `TC:-1:${number}`);
+    const text = optsOf(64, 4, inputs, shape.terms, more, dtype).replace(/TC:\d+/, `TC:${number}`);
     const program = toProgram(withOpts(ast, opts(text)), HOPPER);
     const [want] = run(ast, data, [], {}), [got] = runPtx(program, data, []);
     const [a, b] = [got, want].map((x) =>
@@ -121,7 +121,7 @@ Deno.test("shared chains: left operands that a loop finds in registers are read 
   const ast = kernel(TWO, { rows: 64, middle: 192, terms: 64, columns: 64 }), data = dataOf(ast);
   const number = numberOf(bfloat16, 64, HOPPER.caps.grid!.tensorCores);
   const p = toProgram(
-    withOpts(ast, opts(optsOf(64, 4, [2, 3, 6]).replace(/TC:-1:\d+/, `TC:-1:${number}`))),
+    withOpts(ast, opts(optsOf(64, 4, [2, 3, 6]).replace(/TC:\d+/, `TC:${number}`))),
     HOPPER,
   );
   const isFound = (u: UOp): boolean => u.op === Ops.UNIT && u.arg === "found", uops = [...p.uops];
@@ -162,7 +162,7 @@ Deno.test("shared chains: what touches registers that a unit has is found", () =
 
 Deno.test("shared chains: what a unit cannot read is a named error", () => {
   const ast = kernel(ONE, { rows: 64, middle: 128, terms: 64, columns: 64 });
-  for (const text of [`TC:-1:${numberOf(bfloat16, 64)} UNROLL:1:4`, optsOf(64, 1, [2])]) {
+  for (const text of [`TC:${numberOf(bfloat16, 64)} UNROLL:1:4`, optsOf(64, 1, [2])]) {
     assertThrows(() => compile(ast, opts(text), GPU), ArgumentError, "reads operands from a STAGE");
   }
 });

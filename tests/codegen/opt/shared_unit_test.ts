@@ -54,16 +54,16 @@ for (
   const name = `${dtype} ${transposeA ? "t" : "n"}${transposeB ? "t" : "n"}, ${ring} buffers`;
   Deno.test(`shared units: ${name}`, () => {
     const ast = productKernel(64, 64, 256, { dtype, transposeA, transposeB, bias: true });
-    const p = onGpu(ast, `TC:-1:${numberOf(dtype, 64)} ${staged(ring)}`);
+    const p = onGpu(ast, `TC:${numberOf(dtype, 64)} ${staged(ring)}`);
     assertEquals([countOf(p, Ops.WMMA), countOf(p, Ops.LDMATRIX), p.grid!.size[0]], [4, 0, 128]);
     assertEquals(countOf(p, Ops.ASYNC_COPY) > 0, ring > 1);
   });
 }
 
 Deno.test("shared units: int8 sums in int32 where sums lie side by side", () => {
-  const unit = `TC:-1:${numberOf(dtypes.int8, 64)}`, dtype = dtypes.int8;
+  const unit = `TC:${numberOf(dtypes.int8, 64)}`, dtype = dtypes.int8;
   onGpu(productKernel(64, 64, 384, { dtype, transposeB: true }), `${unit} ${staged(3)}`);
-  const along = opts(`TC:-1:${numberOf(dtype, 128)} ${staged(1)}`);
+  const along = opts(`TC:${numberOf(dtype, 128)} ${staged(1)}`);
   assertThrows(
     () => compile(productKernel(64, 128, 128, { dtype }), along, GPU),
     ArgumentError,
@@ -76,7 +76,7 @@ Deno.test("shared units: int8 sums in int32 where sums lie side by side", () => 
 });
 
 Deno.test("shared units: several tiles of rows and of columns, two groups of lanes, sides that are no multiples", () => {
-  const unit = `TC:-1:${numberOf(bfloat16, 64)} UPCAST:0:2 LOCAL:0:2 UPCAST:1:2`;
+  const unit = `TC:${numberOf(bfloat16, 64)} UPCAST:0:2 LOCAL:0:2 UPCAST:1:2`;
   const pads = "PADTO:0:256 PADTO:1:128 PADTO:2:64";
   const p = onGpu(productKernel(200, 72, 88, { dtype: bfloat16, bias: true }), `${pads} ${unit} ${staged(3)}`);
   assertEquals([countOf(p, Ops.WMMA), p.grid!.size], [16, [128, 2, 1]]);
@@ -101,7 +101,7 @@ function convolution(batch: number, side: number): UOp {
 
 Deno.test("shared units: a convolution, whose pixels and sums are merged axes", () => {
   const merges = "MERGE:1:2 MERGE:0:1 MERGE:3:4 MERGE:2:3 PADTO:0:128",
-    unit = `TC:-1:${numberOf(bfloat16, 64)} LOCAL:0:2`;
+    unit = `TC:${numberOf(bfloat16, 64)} LOCAL:0:2`;
   const p = onGpu(convolution(2, 5), `${merges} ${unit} ${staged(3)}`);
   assertEquals([countOf(p, Ops.WMMA), p.grid!.size], [4, [128, 2, 1]]);
 });
@@ -115,7 +115,7 @@ Deno.test(
 );
 
 Deno.test("shared units: lanes exchange sums, so that each stores 16 bytes of a row of 16-bit results", () => {
-  const unit = `TC:-1:${numberOf(float16, 128)}`, sizes = [64, 128, 128] as const, { float32 } = dtypes;
+  const unit = `TC:${numberOf(float16, 128)}`, sizes = [64, 128, 128] as const, { float32 } = dtypes;
   for (const [stored, shuffles, lanes] of [[float16, 64, 8], [float32, 0, 2]] as const) {
     const p = onGpu(productKernel(...sizes, { dtype: float16, bias: true, stored }), `${unit} ${staged(2)}`);
     assertEquals(countOf(p, Ops.SHUFFLE), shuffles);
@@ -130,7 +130,7 @@ Deno.test("shared units: lanes exchange sums, so that each stores 16 bytes of a 
 });
 
 Deno.test("shared units: a sum of one tile needs no loop, a deep one goes on in the next block", () => {
-  const unit = `TC:-1:${numberOf(float16, 128)}`;
+  const unit = `TC:${numberOf(float16, 128)}`;
   onGpu(productKernel(64, 128, 64, { dtype: float16 }), `${unit} ${staged(1)}`);
   // all lanes wait for the sums, also those that store none
   const p = onGpu(productKernel(40, 128, 64, { dtype: float16 }), `PADTO:0:64 ${unit} ${staged(1)}`);
@@ -140,7 +140,7 @@ Deno.test("shared units: a sum of one tile needs no loop, a deep one goes on in 
 });
 
 Deno.test("shared units: tiles after each other without a loop have batches of their own, which wait for their sums", () => {
-  const text = `TC:-1:${numberOf(float16, 128)} UPCAST:0:2 UPCAST:1:2 ${staged(1)}`;
+  const text = `TC:${numberOf(float16, 128)} UPCAST:0:2 UPCAST:1:2 ${staged(1)}`;
   const p = onGpu(productKernel(128, 256, 64, { dtype: float16 }), text), lanes = inLanes(p).uops;
   const units = (uops: readonly UOp[]): unknown[] => uops.filter((u) => u.op === Ops.UNIT).map((u) => u.arg);
   assertEquals(units(lanes), units(p.uops));
@@ -153,7 +153,7 @@ Deno.test("shared units: tiles after each other without a loop have batches of t
 for (const [k, transposeB, ring] of [[64, false, 1], [256, true, 4], [320, false, 4]] as const) {
   Deno.test(`shared units: as PTX, a sum of ${k} in ${ring} buffers`, () => {
     const ast = productKernel(64, 64, k, { dtype: bfloat16, transposeB, bias: true }), data = integers(paramsOf(ast));
-    const number = numberOf(bfloat16, 64, HOPPER.caps.grid!.tensorCores), o = opts(`TC:-1:${number} ${staged(ring)}`);
+    const number = numberOf(bfloat16, 64, HOPPER.caps.grid!.tensorCores), o = opts(`TC:${number} ${staged(ring)}`);
     const [want] = run(ast, data, [], {}), [got] = runPtx(toProgram(withOpts(ast, o), HOPPER), data, []);
     assertEquals(got, want);
   });
@@ -161,14 +161,14 @@ for (const [k, transposeB, ring] of [[64, false, 1], [256, true, 4], [320, false
 
 Deno.test("shared units: what is written while a unit reads it is found", () => {
   const ast = productKernel(64, 64, 512, { dtype: bfloat16 }), data = integers(paramsOf(ast));
-  const o = opts(`TC:-1:${numberOf(bfloat16, 64)} ${staged(3)}`), p = compile(ast, o, GPU);
+  const o = opts(`TC:${numberOf(bfloat16, 64)} ${staged(3)}`), p = compile(ast, o, GPU);
   assert(p.uops.some((u) => u.op === Ops.UNIT && u.arg === 1));
   const late = p.uops.map((u) => u.op === Ops.UNIT && u.arg === 1 ? uop(Ops.UNIT, u.dtype, [], 3) : u);
   assertThrows(() => run(ast, data, o, GPU, [], { ...p, uops: late }), SpecError, "which a matrix unit reads");
 });
 
 Deno.test("shared units: what they cannot read is a named error", () => {
-  const unit = `TC:-1:${numberOf(bfloat16, 64)}`, ast = productKernel(64, 64, 64, { dtype: bfloat16 });
+  const unit = `TC:${numberOf(bfloat16, 64)}`, ast = productKernel(64, 64, 64, { dtype: bfloat16 });
   for (
     const [text, why] of [
       [`${unit} UNROLL:0:4`, "reads operands from a STAGE"],
@@ -220,7 +220,7 @@ for (const language of ["PTX", "CUDA C"] as Language[]) {
           ([n, more], i) => {
             const dtype = [bfloat16, float16, bfloat16, dtypes.int8][i];
             const transposeA = i === 1 || i === 2, transposeB = i % 2 === 1;
-            const text = `TC:-1:${numberOf(dtype, n as number, units)} ${more} ${staged(4)}`;
+            const text = `TC:${numberOf(dtype, n as number, units)} ${more} ${staged(4)}`;
             return toProgram(
               withOpts(productKernel(512, 512, 512, { dtype, transposeA, transposeB, bias: true }), opts(text)),
               HOPPER,

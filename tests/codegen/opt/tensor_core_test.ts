@@ -26,7 +26,7 @@ for (const dtype of [dtypes.bfloat16, dtypes.float16, dtypes.float32]) {
   for (const transposeA of [false, true]) {
     for (const transposeB of [false, true]) {
       const name = `${dtype} ${transposeA ? "t" : "n"}${transposeB ? "t" : "n"}`;
-      const unit = `TC:-1:${numberOf(dtype)}`;
+      const unit = `TC:${numberOf(dtype)}`;
       Deno.test(`tensor cores: ${name}`, () => {
         const ast = productKernel(64, 64, 64, { dtype, transposeA, transposeB });
         const plain = onGpu(ast, unit);
@@ -46,21 +46,21 @@ for (const dtype of [dtypes.bfloat16, dtypes.float16, dtypes.float32]) {
 
 Deno.test("tensor cores: int8 sums in int32", () => {
   const ast = productKernel(32, 32, 64, { dtype: dtypes.int8 });
-  assertEquals(countOf(compile(ast, opts(`TC:-1:${numberOf(dtypes.int8)}`), GPU), Ops.WMMA), 1);
+  assertEquals(countOf(compile(ast, opts(`TC:${numberOf(dtypes.int8)}`), GPU), Ops.WMMA), 1);
 });
 
 Deno.test("tensor cores: what follows the sum is ordinary arithmetic", () => {
-  onGpu(productKernel(32, 32, 32, { dtype: dtypes.bfloat16, bias: true }), `TC:-1:${numberOf(dtypes.bfloat16)}`);
+  onGpu(productKernel(32, 32, 32, { dtype: dtypes.bfloat16, bias: true }), `TC:${numberOf(dtypes.bfloat16)}`);
 });
 
 Deno.test("tensor cores: what cannot be is a named error", () => {
-  const unit = opts(`TC:-1:${numberOf(dtypes.bfloat16)}`);
+  const unit = opts(`TC:${numberOf(dtypes.bfloat16)}`);
   for (
     const [ast, o] of [
       [productKernel(32, 32, 32), unit],
       [productKernel(33, 32, 32, { dtype: dtypes.bfloat16 }), unit],
       [productKernel(32, 32, 32, { dtype: dtypes.bfloat16 }), [...opts("UPCAST:0:2"), ...unit]],
-      [productKernel(32, 32, 32, { dtype: dtypes.bfloat16 }), opts("TC:-1:99")],
+      [productKernel(32, 32, 32, { dtype: dtypes.bfloat16 }), opts("TC:99")],
     ] as const
   ) assertThrows(() => compile(ast, o, GPU), ArgumentError, "TC");
 });
@@ -91,7 +91,7 @@ Deno.test(
 );
 
 Deno.test("tensor cores: tiles of 128 x 192, the depth of a stage", () => {
-  const text = `TC:-1:${
+  const text = `TC:${
     numberOf(dtypes.bfloat16)
   } UPCAST:0:4 LOCAL:0:2 UPCAST:1:6 LOCAL:1:4 UNROLL:0:4 STAGE:2:ring=3 STAGE:1:ring=3`;
   onGpu(productKernel(128, 192, 64, { dtype: dtypes.bfloat16, bias: true }), text);
