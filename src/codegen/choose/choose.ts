@@ -27,7 +27,7 @@ const FEW_THREADS = 64;
 /** Where candidates come from: a row of the list. */
 interface Source {
   readonly isFor: (caps: Capabilities) => boolean;
-  /** Ways that take less than `most`, the best first. */
+  /** Ways, the best first: all there are, or those that take less than `most`. */
   readonly find: (ast: UOp, caps: Capabilities, most: number) => readonly Proposal[];
   /** Ways that take at most `slack` times as much as the best; those of `find` where it is absent. */
   readonly near?: (ast: UOp, caps: Capabilities, slack: number) => readonly Proposal[];
@@ -52,7 +52,8 @@ export function proposalsFor(ast: UOp, caps: Capabilities): Proposal[] {
     if (!isFor(caps)) continue;
     const best: Proposal | undefined = found[0];
     if (best !== undefined && best.floor >= best.cost) break;
-    found = [...find(ast, caps, best?.cost ?? Infinity), ...found];
+    const most = best?.cost ?? Infinity, own = find(ast, caps, most);
+    found = best === undefined || (own.length > 0 && own[0].cost < most) ? [...own, ...found] : [...found, ...own];
   }
   return found;
 }

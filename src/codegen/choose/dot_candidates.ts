@@ -94,5 +94,5 @@ export function dotProposals(ast: UOp, caps: Capabilities): Proposal[] {
     } else if (rowCount / row >= threads) kernel.apply({ op: "THREAD", axis: rows, arg: 0 });
     return kernel;
   };
-  return [{ what: "bytes that lie as they are multiplied", cost, floor: Infinity, make }];
+  return [{ what: "bytes that lie as they are multiplied", cost, floor: 0, make }];
 }

@@ -5,6 +5,7 @@
  * @module
  */
 import assert from "node:assert/strict";
+import { schedule, Tensor } from "../../../mod.ts";
 import { makeJsDevice } from "../../../backends/js/js.ts";
 import { choose, modeledOpts, proposalsFor } from "../../../src/codegen/choose/choose.ts";
 import { optsText } from "../../../src/codegen/opt/opt.ts";
@@ -56,6 +57,23 @@ for (const [name, ast] of Object.entries(KERNELS)) {
     }
   });
 }
+
+Deno.test("choose: sums of products of bytes are weighed beside loops, and take less", () => {
+  const { renderer } = makeJsDevice({ ...CAPS.large, hasDots: true }), { renderer: other } = makeJsDevice(CAPS.large);
+  for (const [rows, columns, sum] of [[1, 64, 64], [1, 4096, 4096], [8, 256, 1024], [256, 128, 64]]) {
+    // words of sixteen neighbors lie side by side, as they are multiplied
+    const a = Tensor.empty([rows, sum], { device: "JS", dtype: "int8" });
+    const words = Tensor.empty([columns / 16, sum / 4, 16, 4], { device: "JS", dtype: "int8" });
+    const b = words.permute([0, 2, 1, 3]).reshape([columns, sum]).transpose(0, 1);
+    const [{ ast }] = schedule([a.cast("int32").matmul(b.cast("int32"))]);
+    const open = beforeOpts(ast!, renderer), [best, ...others] = proposalsFor(open, renderer.caps);
+    const loops = proposalsFor(open, other.caps);
+    assert.ok(loops.length > 0 && others.length > 0);
+    assert.ok(best.cost < 0.7 * loops[0].cost, `${best.cost}, loops ${loops[0].cost}`);
+    assert.deepEqual([best, others[0]].map((p) => p.what === loops[0].what), [false, true]);
+    assert.match(optsText(choose(open, renderer).applied), /^VECTOR:\d:16 .*UNROLL:\d:4/);
+  }
+});
 
 Deno.test("choose: each kind of device had several lists for kernels, and they ran", () => {
   if (Object.keys(ran).length === 0) return; // a filter left the kernels out
