@@ -1,6 +1,7 @@
 /**
  * The engine for several devices of one process: collectives through host memory, done when somebody waits for them, which
- * is as late as any engine may be. It is the reference of the other engines.
+ * is as late as any engine may be. It is the reference of the other engines. Between devices that reach each other, and whose
+ * memory is not the host's, ranges go directly (peer_ranges.ts).
  *
  * Reductions follow the pattern that RING and ALL2ALL choose, as tinygrad's do: each rank reduces all of it (naive), or a
  * chunk that it then gives to all others, in the order of ranks (ALL2ALL), or in that of a ring (RING). They differ in the
@@ -12,8 +13,7 @@ import type { Buffer } from "../device/buffer.ts";
 import { truncateTo, writeScalar } from "../dtype/convert.ts";
 import { type DType, dtypes } from "../dtype/dtype.ts";
 import { type Elements, type Longs, numbersOf } from "../dtype/numbers.ts";
-import { envNumber } from "../helpers/env.ts";
-import { ceilDiv, concatBytes, rangeOf } from "../helpers/math.ts";
+import { concatBytes, rangeOf } from "../helpers/math.ts";
 import {
   checkCollective,
   type Collective,
@@ -27,9 +27,8 @@ import {
   type ReduceOp,
   type Work,
 } from "./communicator.ts";
-
-/** Elements up to which each rank reduces all of it. */
-const FEW = 256_000;
+import { arePeers, movePeers, type Reducer } from "./peer_ranges.ts";
+import { segmentsOf } from "./addition_order.ts";
 
 type Bytes = Uint8Array<ArrayBuffer>;
 
@@ -82,21 +81,12 @@ function combineLongs(op: ReduceOp, to: Longs, from: Longs, start: number, stop:
   }
 }
 
-/** Whether chunks of `n` elements go round a ring; else a rank reduces what it has to in the order of ranks. */
-function goesRound(n: number, ranks: number): boolean {
-  const ring = envNumber("RING"), all = envNumber("ALL2ALL");
-  if (all >= 2 || (all === 1 && n > FEW)) return false;
-  return ring >= 2 || (ring === 1 && ranks > 2 && n > FEW);
-}
-
-/** The elements of all ranks reduced: each of as many chunks as there are ranks starts where it would in a ring. */
+/** The elements of all ranks reduced, each segment in its order. */
 function reduced(given: ReduceOp, parts: readonly Bytes[], d: DType): Bytes {
   const op = opOn(d, given);
   const values = parts.map((p) => elementsOf(p, d)), count = values.length, n = values[0].length;
-  const rings = goesRound(n, count), out = values[0].slice() as Elements | Longs, size = ceilDiv(n, count);
-  for (let chunk = 0; chunk < (rings ? count : 1); chunk++) {
-    const start = rings ? chunk * size : 0, stop = rings ? Math.min(n, start + size) : n;
-    const first = rings ? (chunk + 1) % count : 0;
+  const out = values[0].slice() as Elements | Longs;
+  for (const { start, stop, first } of segmentsOf(n, count)) {
     for (let i = start; i < stop; i++) out[i] = values[first][i];
     for (let k = 1; k < count; k++) {
       const from = values[(first + k) % count];
@@ -143,8 +133,12 @@ export class LocalCommunicator implements Communicator {
   private sequence = 0;
   private broken = "";
 
-  /** Ranks 0 to `size - 1`. */
-  constructor(readonly size: number) {
+  /**
+   * Ranks 0 to `size - 1`.
+   *
+   * @param reduce reduces on a device that the host cannot see into; without it all goes through the host
+   */
+  constructor(readonly size: number, private readonly reduce: Reducer | undefined = undefined) {
     this.ranks = rangeOf(size);
   }
 
@@ -156,6 +150,11 @@ export class LocalCommunicator implements Communicator {
     }
     checkCollective(collective, from, to, this);
     if (collective.kind === "barrier") return DONE;
+    const { reduce } = this;
+    if (reduce !== undefined && arePeers([...from, ...to])) {
+      movePeers(collective, from, to, reduce);
+      return DONE;
+    }
     return new LocalWork(() => {
       const parts = from.map(read);
       results(collective, parts, from[0]?.dtype).forEach((bytes, rank) => to[rank].copyIn(bytes));
@@ -166,7 +165,7 @@ export class LocalCommunicator implements Communicator {
   }
   agree(): void {} // one process, one text
   split(colors: readonly number[]): Communicator[] {
-    return [...new Set(colors)].map((c) => new LocalCommunicator(colors.filter((x) => x === c).length));
+    return [...new Set(colors)].map((c) => new LocalCommunicator(colors.filter((x) => x === c).length, this.reduce));
   }
   abort(reason: string): void {
     this.broken = reason;

@@ -8,13 +8,17 @@ import type { Collective, Communicator, ReduceOp, Work } from "../collectives/co
 import { world } from "../collectives/engines.ts";
 import { LocalCommunicator } from "../collectives/local.ts";
 import type { Buffer } from "../device/buffer.ts";
-import { findGroup } from "../device/device.ts";
+import { findGroup, getDevice } from "../device/device.ts";
 import { partsOfBuffer } from "../device/group.ts";
+import { type DType, dtypes } from "../dtype/dtype.ts";
 import { hash64 } from "../helpers/hash.ts";
 import { floorMod, rangeOf } from "../helpers/math.ts";
 import type { Line } from "../helpers/stack.ts";
+import { AxisKind } from "../uop/core/args.ts";
 import { Ops } from "../uop/core/ops.ts";
 import { type CollectiveArg, meshes, type MeshShape } from "../uop/core/sharding.ts";
+import { index, load, param, range, sink, store, type UOp, uop } from "../uop/core/uop.ts";
+import { compileKernels } from "./compile_cache.ts";
 import { copyBuffer } from "./copy_buffer.ts";
 import { CollectiveStep, type ExecItem } from "./front/runners.ts";
 import { GlobalCounters } from "./stats.ts";
@@ -48,7 +52,7 @@ function teamsOf(mesh: MeshShape, axes: readonly string[]): readonly Team[] {
   if (known === undefined) {
     const held = heldRanks(mesh), others = mesh.names.filter((n) => !axes.includes(n));
     const colors = held.map((r) => mesh.block(r, others)), keys = held.map((r) => mesh.block(r, axes));
-    const all = held.length === mesh.size ? new LocalCommunicator(mesh.size) : world.communicator!;
+    const all = held.length === mesh.size ? new LocalCommunicator(mesh.size, reduceRanges) : world.communicator!;
     const communicators = all.split(colors, keys);
     known = [...new Set(colors)].map((c, i) => ({
       parts: held.flatMap((_, part) => colors[part] === c ? [part] : []).sort((a, b) => keys[a] - keys[b]),
@@ -219,6 +223,32 @@ function gather({ mesh, axes }: CollectiveArg, to: Buffer, from: Buffer, line?: 
     copyBuffer(to.view(at * nbytes, size), part);
   });
   return [];
+}
+
+/** Of two elements: a NaN is larger than all, and smaller. */
+function combined(op: ReduceOp, a: UOp, b: UOp): UOp {
+  if (op === "sum") return a.alu(Ops.ADD, b);
+  if (op === "prod") return a.alu(Ops.MUL, b);
+  if (a.dtype.isBool) return a.alu(op === "max" ? Ops.OR : Ops.AND, b);
+  if (op === "max") return a.alu(Ops.MAX, b);
+  const { bool } = dtypes, isLess = uop(Ops.CMPLT, bool, [b, a]), isNaN = uop(Ops.CMPNE, bool, [b, b]);
+  return uop(Ops.WHERE, a.dtype, [uop(Ops.OR, bool, [isLess, isNaN]), b, a]);
+}
+
+/** One element of each of `count` ranges reduced to one; floats of 16 bits and fewer in float32, rounded once. */
+function reductionOf(op: ReduceOp, dtype: DType, size: number, count: number): UOp {
+  const at = range(size, 0, AxisKind.LOOP), wide = dtype.isFloat && dtype.itemsize < 4 ? dtypes.float32 : dtype;
+  const of = (slot: number): UOp => load(index(param(slot, dtype, size), at)).cast(wide);
+  let all = of(1);
+  for (let slot = 2; slot <= count; slot++) all = combined(op, all, of(slot));
+  return sink([store(index(param(0, dtype, size), at), all.cast(dtype))]);
+}
+
+/** Queues a kernel: `to` becomes `parts` reduced, in their order; all have one size and dtype, on one device. */
+export function reduceRanges(op: ReduceOp, to: Buffer, parts: readonly Buffer[]): void {
+  const device = getDevice(to.device.name);
+  const [program] = compileKernels(device, [reductionOf(op, to.dtype, to.size, parts.length)]);
+  device.run([{ program, buffers: [to, ...parts], vars: [] }]);
 }
 
 /** Whether two buffers have bytes in common. */

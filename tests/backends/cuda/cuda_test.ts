@@ -8,6 +8,7 @@ import type { CudaDevice } from "../../../backends/cuda/cuda_device.ts";
 import type { CudaProgram } from "../../../backends/cuda/cuda_launch.ts";
 import { nvrtcCounters } from "../../../backends/cuda/nvrtc.ts";
 import { DRIVER_SYMBOLS } from "../../../backends/cuda/symbols.ts";
+import { LocalCommunicator } from "../../../src/collectives/local.ts";
 import { Buffer } from "../../../src/device/buffer.ts";
 import type { Launch } from "../../../src/device/program.ts";
 import { type DType, dtypes } from "../../../src/dtype/dtype.ts";
@@ -185,6 +186,36 @@ test("copies between two devices wait for both streams, and enable access once",
       device.allocator.transfer!(twin.memory, 0, a.memory, 0, 32);
       assert.ok(fake.log().some((l) => l.startsWith("cuMemcpyDtoDAsync_v2 32")));
       assert.deepEqual(twin.copyOut(new Uint8Array(32)), new Uint8Array(32).fill(5));
+    } finally {
+      other.close();
+    }
+  });
+});
+
+test("collectives of cards of one process go from card to card, and are reduced there", async () => {
+  await withDevice((device) => {
+    const other = fake.open(1), cards = [device, other], reductions: string[] = [];
+    try {
+      const local = new LocalCommunicator(2, (op, to, parts) => {
+        reductions.push(`${op} on ${to.device.name} of ${parts.map((p) => p.device.name)}`);
+        to.copyIn(new Uint8Array(to.nbytes).fill(7));
+      });
+      const ranges = cards.map((d, i) => new Buffer(d, f32, 8).copyIn(new Uint8Array(32).fill(i + 1)));
+      const wide = cards.map((d) => new Buffer(d, f32, 16).copyIn(new Uint8Array(64)));
+      fake.log();
+      local.start({ kind: "allGather" }, ranges, wide).join();
+      const gathered = fake.log();
+      assert.equal(gathered.filter((l) => l.startsWith("cuMemcpyPeerAsync")).length, 2);
+      assert.ok(!gathered.some((l) => /HtoD|DtoH|Synchronize/.test(l)), gathered.join("\n"));
+      local.start({ kind: "allReduce", op: "sum" }, ranges, ranges).join();
+      const reduced = fake.log();
+      assert.deepEqual(reductions, ["sum on CUDA of CUDA,CUDA", "sum on CUDA:1 of CUDA:1,CUDA:1"]);
+      assert.equal(reduced.filter((l) => l.startsWith("cuMemcpyPeerAsync")).length, 2);
+      assert.ok(!reduced.some((l) => /DtoH|Synchronize/.test(l)), reduced.join("\n"));
+      for (const b of ranges) assert.deepEqual(b.copyOut(new Uint8Array(32)), new Uint8Array(32).fill(7));
+      for (const b of wide) {
+        assert.deepEqual([...b.copyOut(new Uint8Array(64))], [...Array(32).fill(1), ...Array(32).fill(2)]);
+      }
     } finally {
       other.close();
     }
