@@ -19,7 +19,8 @@ import {
   type ReduceOp,
   type Work,
 } from "../../src/collectives/communicator.ts";
-import { pollAsync, pollUntil } from "../../src/collectives/deadline.ts";
+import { pollAsync, pollUntil, sleepSync } from "../../src/collectives/deadline.ts";
+import { endings } from "../../src/collectives/engines.ts";
 import type { Buffer } from "../../src/device/buffer.ts";
 import type { DType } from "../../src/dtype/dtype.ts";
 import { DeviceError, DTypeError } from "../../src/helpers/errors.ts";
@@ -46,6 +47,13 @@ const TYPES: Readonly<Record<string, number>> = {
   float64: 8,
   bfloat16: 9,
 };
+/**
+ * How long a rank polls without a pause until the library has queued what it was asked for, which it does on a thread of its
+ * own in some 50 microseconds, and for the end of a collective: each rank has a card, and cores for it.
+ */
+const SPIN_MS = 0.5;
+/** How long the library has to end what has failed: it says neither when that is done nor that it is not. */
+const ENDING_MS = 500;
 /** Bytes by which a rank tells the others where it is. */
 const STATE_BYTES = 256;
 
@@ -71,7 +79,7 @@ class NcclWork implements Work {
     return this.event === 0n;
   }
   wait(): void {
-    pollUntil(() => this.isDone(), (waitedMs) => this.owner.checkLate(this.operation, waitedMs));
+    pollUntil(() => this.isDone(), (waitedMs) => this.owner.checkLate(this.operation, waitedMs), SPIN_MS);
   }
   join(): void {
     if (this.isDone()) return;
@@ -86,6 +94,8 @@ class NcclWork implements Work {
 /** Communicators that have not ended, and whether the end of the program is watched. */
 const living = new Set<NcclCommunicator>();
 let isWatching = false;
+/** Until when a thread of the library may be at work on the end of one that was given up. */
+let endingUntilMs = 0;
 
 /** Ranks with a card each. */
 export class NcclCommunicator implements Communicator {
@@ -170,7 +180,7 @@ export class NcclCommunicator implements Communicator {
     if (this.failure !== undefined) return;
     const { sequence } = this;
     this.failure = this.errorOf({ sequence, text: "abort", line: undefined }, reason);
-    this.release((nccl, handle) => nccl.ncclCommAbort(handle));
+    this.giveUp();
   }
 
   destroy(): void {
@@ -195,8 +205,15 @@ export class NcclCommunicator implements Communicator {
     this.abort("the program has ended");
   }
 
+  /** Ends what may be under way. */
+  private giveUp(): void {
+    this.release((nccl, handle) => {
+      if (nccl.ncclCommAbort(handle) === NcclResult.IN_PROGRESS) endingUntilMs = performance.now() + ENDING_MS;
+    });
+  }
+
   /** Ends parts, then the communicator, then what it used of the card. */
-  private release(end: (nccl: NcclSymbols, handle: bigint) => number): void {
+  private release(end: (nccl: NcclSymbols, handle: bigint) => void): void {
     const { nccl, context, handle } = this.options;
     living.delete(this);
     this.joined.length = 0;
@@ -253,7 +270,7 @@ export class NcclCommunicator implements Communicator {
     const failure = this.failure ?? this.errorOf(operation, reason);
     if (this.failure === undefined) {
       this.failure = failure;
-      this.release((nccl, handle) => nccl.ncclCommAbort(handle));
+      this.giveUp();
     }
     throw failure;
   }
@@ -276,7 +293,7 @@ export class NcclCommunicator implements Communicator {
       context.order(this.stream, this.ready);
     }
     call();
-    pollUntil(() => this.isQueued(operation), (waitedMs) => this.checkLate(operation, waitedMs));
+    pollUntil(() => this.isQueued(operation), (waitedMs) => this.checkLate(operation, waitedMs), SPIN_MS);
     const event = this.free.pop() ?? this.newEvent();
     context.record(event, this.stream);
     return new NcclWork(this, operation, event);
@@ -455,11 +472,15 @@ function endWithProgram(made: NcclCommunicator): void {
   living.add(made);
   if (isWatching) return;
   isWatching = true;
-  const end = (isSuccess: boolean): void => living.forEach((c) => c.finish(isSuccess));
+  const end = (isSuccess: boolean): void => {
+    living.forEach((c) => c.finish(isSuccess));
+    if (!isSuccess) sleepSync(Math.max(0, endingUntilMs - performance.now()));
+  };
+  endings.add(() => end(false));
   for (const kind of ["error", "unhandledrejection"]) {
     globalThis.addEventListener?.(kind, (event) => void (event.defaultPrevented || end(false)));
   }
-  globalThis.addEventListener?.("unload", () => end(true));
+  globalThis.addEventListener?.("unload", () => end(Deno.exitCode === 0));
 }
 
 /** Joins the ranks that have one id; the call of a rank returns when all have come. @throws {DeviceError} */

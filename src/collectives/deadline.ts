@@ -23,12 +23,18 @@ export function sleepSync(ms: number): void {
   Atomics.wait(word ??= new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 }
 
-/** Polls `isDone` until it is true; `late` is asked now and then with the milliseconds so far, and throws past a deadline. */
-export function pollUntil(isDone: () => boolean, late: (waitedMs: number) => void): void {
+/**
+ * Polls `isDone` until it is true; `late` is asked now and then with the milliseconds so far, and throws past a deadline.
+ *
+ * @param spinMs how long it polls without a pause after the first polls: where what is waited for comes soon, and a sleep,
+ * which takes the system longer than it was asked for, would be most of the wait
+ */
+export function pollUntil(isDone: () => boolean, late: (waitedMs: number) => void, spinMs: number = 0): void {
   for (let i = 0; i < SPINS; i++) if (isDone()) return;
   const start = performance.now();
   while (!isDone()) {
     const waited = performance.now() - start;
+    if (waited < spinMs) continue;
     late(waited);
     sleepSync(pauseMs(waited));
   }

@@ -30,6 +30,9 @@ export interface DeviceEngine {
 /** What joins this process to the others that were started with it, once it has joined them. */
 export const world: { communicator: Communicator | undefined } = { communicator: undefined };
 
+/** What engines of devices end before the process does by an error, which other libraries may end at once. */
+export const endings: Set<() => void> = new Set();
+
 const engines = new Map<string, DeviceEngine>();
 
 /** Names the engine of a device that is open. */

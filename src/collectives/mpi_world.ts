@@ -7,6 +7,7 @@
 import { DeviceError } from "../helpers/errors.ts";
 import { CollectiveError } from "./communicator.ts";
 import { sleepSync } from "./deadline.ts";
+import { endings } from "./engines.ts";
 import { MpiCommunicator } from "./mpi.ts";
 import { type MpiLibrary, openMpi, outInts } from "./mpi_library.ts";
 import { MpiProgress } from "./mpi_progress.ts";
@@ -74,6 +75,7 @@ function leaveAtEnd(
     const isTold = error instanceof CollectiveError || !(error instanceof Error);
     const text = isTold ? String(error) : error.stack ?? String(error);
     console.error(`rank ${rank}: ${text}`);
+    for (const end of endings) end();
     sleepSync(LAST_WORDS_MS);
     symbols.MPI_Abort(handles.world, code);
   };

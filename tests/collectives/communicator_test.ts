@@ -7,6 +7,7 @@ import {
   CollectiveError,
   collectiveText,
 } from "../../src/collectives/communicator.ts";
+import { pollUntil } from "../../src/collectives/deadline.ts";
 import { LocalCommunicator } from "../../src/collectives/local.ts";
 import { Buffer } from "../../src/device/buffer.ts";
 import { type DType, dtypes } from "../../src/dtype/dtype.ts";
@@ -73,4 +74,21 @@ Deno.test("collectives: the local engine knows no bool but 0 and 1: a sum is whe
     local.start({ kind: "allReduce", op }, from, to).wait();
     for (const b of to) assert.deepEqual([...b.copyOut(new Uint8Array(4))], want, op);
   }
+});
+
+Deno.test("collectives: what comes soon is polled for without a pause, what does not is looked at for its deadline", () => {
+  const until = (ms: number, spinMs?: number): number => {
+    const start = performance.now();
+    let looks = 0;
+    pollUntil(() => performance.now() - start > ms, () => looks++, spinMs);
+    return looks;
+  };
+  assert.equal(until(5, 1000), 0);
+  assert.ok(until(5, 1) > 0);
+  assert.ok(until(5) > 0);
+  const late = () =>
+    pollUntil(() => false, (waitedMs) => {
+      if (waitedMs > 5) throw new Error("late");
+    }, 2);
+  assert.throws(late, /late/);
 });

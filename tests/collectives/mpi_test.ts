@@ -56,8 +56,8 @@ Deno.test("mpi: without a library the error says which package has one", () => {
 /** By fault: the code that the launcher ends with, and what is printed. */
 const FAULTS: Readonly<Record<string, readonly [code: number | readonly number[], text: RegExp]>> = {
   killed: [[137, 9], /signal 9/i],
-  exits: [3, /rank 2: the program ends with code 3/],
-  throws: [1, /rank 2: Error: a mistake of the user\n\s+at .*mpi_ranks\.ts/],
+  exits: [3, /rank 2: the program ends with code 3\n[^]*rank 2: what its device joins is ended/],
+  throws: [1, /rank 2: Error: a mistake of the user\n\s+at .*mpi_ranks\.ts[^]*rank 2: what its device joins is ended/],
   late: [
     1,
     /Cannot complete allReduce sum of float32\[4\], collective 2 of rank [01] of 3 at train\.ts:31:7: .*no word from rank 2/,

@@ -54,6 +54,8 @@ export class FakeNccl {
   readonly log: string[] = [];
   /** What ncclCommGetAsyncError says. */
   asyncError: number = NcclResult.SUCCESS;
+  /** What ncclCommAbort gives. */
+  abortCode: number = NcclResult.SUCCESS;
   /** How often it says that it is not done yet, before that. */
   inProgress = 0;
   /** Whether another rank seems to compare something else. */
@@ -76,7 +78,10 @@ export class FakeNccl {
         return 0;
       },
       ncclCommDestroy: (handle: bigint) => this.note(`destroy ${this.ranks.get(handle)!.rank}`),
-      ncclCommAbort: (handle: bigint) => this.note(`abort ${this.ranks.get(handle)!.rank}`),
+      ncclCommAbort: (handle: bigint) => {
+        this.note(`abort ${this.ranks.get(handle)!.rank}`);
+        return this.abortCode;
+      },
       ncclCommGetAsyncError: (_: bigint, out: Uint8Array) => {
         new DataView(out.buffer).setInt32(0, this.inProgress-- > 0 ? NcclResult.IN_PROGRESS : this.asyncError, true);
         return 0;

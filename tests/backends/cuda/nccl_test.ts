@@ -7,6 +7,7 @@ import type { CudaDevice } from "../../../backends/cuda/cuda_device.ts";
 import type { NcclCommunicator } from "../../../backends/cuda/nccl.ts";
 import { ID_BYTES, NcclResult, nonblockingConfig, openNccl } from "../../../backends/cuda/nccl_library.ts";
 import type { Collective, CollectiveSite } from "../../../src/collectives/communicator.ts";
+import { endings } from "../../../src/collectives/engines.ts";
 import { Buffer } from "../../../src/device/buffer.ts";
 import { type DType, dtypes } from "../../../src/dtype/dtype.ts";
 import { context } from "../../../src/helpers/env.ts";
@@ -226,6 +227,17 @@ test("NCCL: what a program leaves open ends with it, and once", () =>
     rank.finish(true);
     failed.finish(false);
     assert.equal(nccl.log.filter((l) => /^(destroy|abort)/.test(l)).join(), "abort 0,abort 1");
+  }));
+
+test("NCCL: a rank that fails ends its communicators before the process, and waits for the library's thread that does it", () =>
+  withDevice((device) => {
+    const nccl = new FakeNccl(), [rank] = ranksOn(device, nccl, 1);
+    nccl.abortCode = NcclResult.IN_PROGRESS;
+    const start = performance.now();
+    for (const end of endings) end();
+    assert.ok(performance.now() - start > 300);
+    assert.deepEqual(nccl.log.filter((l) => /^(destroy|abort)/.test(l)), ["abort 0"]);
+    assert.throws(() => rank.agree("anything", ""), /the program has ended/);
   }));
 
 test("NCCL: a communicator ends once, in order, and with the card", async () => {
