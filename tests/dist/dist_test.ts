@@ -47,7 +47,7 @@ for (const launcher of LAUNCHERS) {
   if (!isWhole && launcher.name !== "Open MPI") continue;
   for (const device of isWhole ? ["WASM", "JS", "CLANG"] : ["WASM"]) {
     test(`collectives of tensors on ${device}`, async () => {
-      for (const { wrong } of await run(3, ["tensors"], device)) assert.deepEqual(wrong, []);
+      for (const { wrong } of await run(3, ["tensors"], device, isWhole ? 180 : 60)) assert.deepEqual(wrong, []);
     });
   }
   const ways: readonly (readonly [ranks: number, args: readonly string[], about: string])[] = [
