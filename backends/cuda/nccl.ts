@@ -49,7 +49,7 @@ const TYPES: Readonly<Record<string, number>> = {
 };
 /**
  * How long a rank polls without a pause until the library has queued what it was asked for, which it does on a thread of its
- * own in some 50 microseconds, and for the end of a collective: each rank has a card, and cores for it.
+ * own, and for the end of a collective: each rank has a card, and cores for it.
  */
 const SPIN_MS = 0.5;
 /** How long the library has to end what has failed: it says neither when that is done nor that it is not. */
