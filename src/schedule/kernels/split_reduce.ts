@@ -43,8 +43,8 @@ import { MIN_RESULTS } from "../fuse/fusion_plan.ts";
  * the caches do not hold).
  */
 const LEAST_PART_GRID = 1 << 13, LEAST_PART_LOOPS = 1 << 22;
-/** Groups of 256 threads that keep a multiprocessor busy: it holds 1536 to 2048 threads. */
-const GROUPS_A_UNIT = 8;
+/** Threads of a group that share a reduction, at most; such groups that keep a multiprocessor busy: it holds 1536 to 2048. */
+const GROUP_THREADS = 256, GROUPS_A_UNIT = 8;
 
 /** A kernel in two. */
 export interface SplitKernel {
@@ -56,12 +56,15 @@ export interface SplitKernel {
   readonly made: readonly { readonly dtype: UOp["dtype"]; readonly size: number }[];
 }
 
-/** Into how many parts a reduction of `length` elements is cut, of which there are `outputs`; 1 for none. */
-export function partsOf(outputs: number, length: number, caps: Capabilities): number {
+/**
+ * Into how many parts a reduction of `length` elements is cut, of which there are `outputs`; 1 for none. `row` of the elements
+ * lie in a row: on a grid no more threads share the reduction at once.
+ */
+export function partsOf(outputs: number, length: number, caps: Capabilities, row: number = length): number {
   if (caps.hasGrid) {
-    const { units, unitThreads } = caps.grid!;
-    if (outputs >= 2 * units || outputs * length < units * unitThreads) return 1;
-    return Math.max(1, Math.min(Math.floor(units * GROUPS_A_UNIT / outputs), Math.floor(length / LEAST_PART_GRID)));
+    const { units, unitThreads } = caps.grid!, groups = outputs * Math.min(1, row / GROUP_THREADS);
+    if (groups >= 2 * units || outputs * length < units * unitThreads) return 1;
+    return Math.max(1, Math.min(Math.floor(units * GROUPS_A_UNIT / groups), Math.floor(length / LEAST_PART_GRID)));
   }
   if (caps.threads < 2 || outputs >= caps.threads) return 1;
   return Math.max(1, Math.min(ceilDiv(caps.threads, outputs), Math.floor(length / LEAST_PART_LOOPS)));
@@ -165,6 +168,19 @@ function outermostFirst(u: UOp): readonly UOp[] {
   return ranges.toSorted((a, b) => steps.get(b)! - steps.get(a)!);
 }
 
+/** Elements that follow each other in all that a reduction reads, of those that it reduces: `ranges` has the innermost last. */
+function rowOf(u: UOp, ranges: readonly UOp[]): number {
+  const forms = toposort(u.src[0]).filter((x) => x.op === Ops.LOAD).map((l) => indexForm(l.src[0].src[1]));
+  const step = (r: UOp): number[] => forms.map((f) => strideAlong(f, r)), last = ranges[ranges.length - 1];
+  const first = step(last);
+  let row = sizeOf(last);
+  for (const r of ranges.slice(0, -1).reverse()) {
+    if (!step(r).every((s, i) => s === row * first[i])) break;
+    row *= sizeOf(r);
+  }
+  return row;
+}
+
 /** `x` in the dtype of `r`. */
 function typed(x: UOp, r: UOp): UOp {
   return x.dtype === r.dtype ? x : x.cast(r.dtype);
@@ -192,7 +208,7 @@ export function splitKernel(ast: UOp, caps: Capabilities, slot: number): SplitKe
     ? cached
     : tiles > 0
     ? partsOfProduct(tiles, length, caps)
-    : partsOf(outputs, length, caps);
+    : partsOf(outputs, length, caps, caps.hasGrid ? rowOf(u, ranges) : length);
   if (want < 2 || outputs * want > INT32_MAX) return undefined;
   let next = freeIds(toposort(ast)).range;
   const fresh = (size: number, kind: AxisKind): UOp => range(size, next++, kind);

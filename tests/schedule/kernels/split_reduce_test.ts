@@ -96,6 +96,22 @@ Deno.test("split: on a grid parts are contiguous, whichever range is outermost",
   assertEquals(run(split.combine, [...buffers, made[3]], [])[0], run(ast, buffers, [])[0]);
 });
 
+Deno.test("split: on a grid hundreds of results of short rows are parts, too, as no more threads share a row", () => {
+  const { units } = GPU.grid!, results = 3 * units;
+  /** out[i] = sum over n, y and x of a[n, i, y, x], of images in a buffer of wider ones. */
+  const images = (side: number, width: number): UOp => {
+    const i = range(results, 0, AxisKind.LOOP);
+    const [n, y, x] = [64, side, side].map((size, at) => range(size, at + 1, AxisKind.REDUCE));
+    const row = n.mul(results).add(i).mul(width).add(y), a = param(1, f32, 64 * results * width * width);
+    const sum = reduce(opCarrier(Ops.ADD, f32), [load(index(a, row.mul(width).add(x)))], [n, y, x]);
+    return sink([store(index(param(0, f32, results), i), sum)]);
+  };
+  assertEquals(splitKernel(images(64, 64), GPU, 2), undefined); // rows of 4096: there are threads enough
+  const split = splitKernel(images(62, 64), GPU, 2)!;
+  for (const part of [split.partial, split.combine]) verify(part, specKernel, "after the split");
+  assert(split.made[0].size >= 4 * results, `${split.made[0].size} parts of ${results} results`);
+});
+
 Deno.test("split: parts by outputs, length and device", () => {
   assertEquals(partsOf(4096, 4096, GPU), 1);
   assertEquals(partsOf(1, 1000, GPU), 1);
