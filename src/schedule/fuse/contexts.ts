@@ -115,6 +115,8 @@ export abstract class ContextWalk {
   private readonly nextRange = new Map<UOp, number>();
   /** Sums that are read by a sum, and were kept apart for what is reduced below them. */
   protected readonly deepSums: UOp[] = [];
+  /** What is made of reduces, and got a buffer because several kernels would run those. */
+  protected readonly sharedRows: UOp[] = [];
 
   /** @param inPlace nodes that are computed in place, whatever it costs */
   constructor(protected readonly order: readonly UOp[], protected readonly inPlace: ReadonlySet<UOp>) {}

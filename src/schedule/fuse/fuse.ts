@@ -38,7 +38,7 @@ import {
   termsOf,
 } from "./reduce_forms.ts";
 import { outputAxes, ReduceReads } from "./reduce_reads.ts";
-import { KEEP_COST_REPEATED, readersIn, type Surroundings, workAgain } from "./recompute.ts";
+import { KEEP_COST_REPEATED, readersIn, reducesOfRows, type Surroundings, workAgain } from "./recompute.ts";
 import { isNear, isScaledByte } from "./scaled_bytes.ts";
 
 /**
@@ -184,6 +184,9 @@ const ELEMENTWISE: readonly Reason[] = [
   { name: "cheap to compute again", when: () => true, then: "in place" },
 ];
 
+/** The row of what several kernels would have to reduce. */
+const FOR_SEVERAL = "reduced for several kernels";
+
 /** Of reduces, and of what is computed with one. */
 const REDUCING: readonly Reason[] = [
   ...FIRST,
@@ -199,7 +202,7 @@ const REDUCING: readonly Reason[] = [
   { name: "one sum with the sum that reads it", when: (c, f) => f.isInnerSum(c), then: "in place" },
   // a reduce would run in each of them
   {
-    name: "reduced for several kernels",
+    name: FOR_SEVERAL,
     when: (c) => !c.isOneKernel && (c.isReduce || c.isDearAgain),
     then: "realize",
   },
@@ -238,8 +241,20 @@ class Fuser extends ReduceReads {
     if (then === "realize") {
       this.realized.add(u);
       if (this.isSumUnderSum(c)) this.deepSums.push(u);
+      if (name === FOR_SEVERAL && !c.isReduce && this.exceedsCache(c)) this.sharedRows.push(u);
     } else if (isTiledProduct(u)) { for (const { kernel } of list) this.products.set(kernel, u); }
     return then === "keep row" ? this.keepRow(u, list[0], c.rows!.axes) : undefined;
+  }
+
+  /** What is to have buffers in plans that may need fewer. */
+  others(start: ReadonlySet<UOp>, isOnLoops: boolean): readonly (readonly UOp[])[] {
+    const made = [...(isOnLoops ? this.keptReduces(start, true) : []), ...this.keptBelowSums(start)];
+    return [made, ...reducesOfRows(this.sharedRows, (u) => this.realized.has(u))].filter((list) => list.length > 0);
+  }
+
+  /** Is it more than the cache keeps until it is read? */
+  private exceedsCache({ u, list: [{ kernel }], numel }: Case): boolean {
+    return numel * u.dtype.itemsize > this.capsOf(kernel).l2;
   }
 
   /** Notes what was decided: of the last plan alone, when it is known to be that. */
@@ -558,17 +573,15 @@ export function planFusion(
   let start: ReadonlySet<UOp> = new Set(always), fuser = planned(start);
   for (let left = MOST_PLANS; --left > 0;) {
     const kept = fuser.keptReduces(start);
-    const made = kept.length > 0
-      ? []
-      : [...(isOnLoops ? fuser.keptReduces(start, true) : []), ...fuser.keptBelowSums(start)];
-    if (made.length > 0) {
-      // such a buffer may be there for a kernel that another plan has not: what needs fewer is better
+    const others = kept.length > 0 ? [] : fuser.others(start, isOnLoops);
+    // such a buffer may be there for a kernel that another plan has not: what needs fewer is better
+    const isBetter = others.some((made) => {
       const other = new Set([...start, ...made]), trial = planned(other);
-      if (trial.realized.size < fuser.realized.size) {
-        [start, fuser] = [other, trial];
-        continue;
-      }
-    }
+      if (trial.realized.size >= fuser.realized.size) return false;
+      [start, fuser] = [other, trial];
+      return true;
+    });
+    if (isBetter) continue;
     if (kept.length === 0 && !fuser.cutBodies()) break;
     start = kept.length > 0 ? new Set([...start, ...kept]) : fuser.realized; // the cuts too
     fuser = planned(start);

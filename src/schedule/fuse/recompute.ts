@@ -1,11 +1,14 @@
 /**
  * What it costs to compute a value again in each kernel that reads it, instead of keeping it in a buffer. In: a node, the
- * kernels that read it, and what the planner knows of the graph around it. Out: work an element.
+ * kernels that read it, and what the planner knows of the graph around it. Out: work an element. Also what must be kept so that
+ * a value need not be.
  *
  * @module
  */
+import { numelOf } from "../../uop/core/build_movement.ts";
 import { Ops, opWork } from "../../uop/core/ops.ts";
-import type { UOp } from "../../uop/core/uop.ts";
+import { toposort, type UOp } from "../../uop/core/uop.ts";
+import { isLeaf } from "./fusion_plan.ts";
 
 /** Work an element beyond which a value is kept where each element would be computed at least eight times. */
 export const KEEP_COST_REPEATED = 4;
@@ -23,6 +26,9 @@ export function bodyWeight(u: UOp): number {
   if (u.op === Ops.RESHAPE) return 8;
   return Math.max(1, ownCost(u));
 }
+
+/** Elements of a row for each of the reduces that it is made of, at least. */
+const MANY_OF_ONE = 8;
 
 /** What {@linkcode workAgain} asks of the planner. */
 export interface Surroundings {
@@ -95,4 +101,44 @@ export function workAgain(
     }
   }
   return work;
+}
+
+/**
+ * Rows that got buffers because several kernels would run the reduces that they are made of, these, and what else has a buffer
+ * below: differences from a maximum, and their exponentials, which a loss and its gradient read.
+ */
+interface SharedRows {
+  readonly rows: readonly UOp[];
+  readonly reduces: ReadonlySet<UOp>;
+  readonly kept: readonly UOp[];
+}
+
+/** The groups of `rows`; a row that is made of what is about as large is in none. */
+function groupsOf(rows: ReadonlySet<UOp>, isRealized: (u: UOp) => boolean): SharedRows[] {
+  const isKept = (u: UOp): boolean => isLeaf(u) || (isRealized(u) && !rows.has(u));
+  let groups: SharedRows[] = [];
+  for (const row of rows) {
+    const below = toposort(row.src, (u) => !isKept(u) && u.op !== Ops.REDUCE);
+    const reduces = below.filter((u) => u.op === Ops.REDUCE && !isKept(u));
+    if (reduces.length === 0 || reduces.some((u) => numelOf(u) * MANY_OF_ONE > numelOf(row))) continue;
+    const shares = (g: SharedRows): boolean => reduces.some((u) => g.reduces.has(u)), mine = groups.filter(shares);
+    const group: SharedRows = {
+      rows: [...mine.flatMap((g) => g.rows), row],
+      reduces: new Set([...mine.flatMap((g) => [...g.reduces]), ...reduces]),
+      kept: [...mine.flatMap((g) => g.kept), ...below.filter((u) => isKept(u) && !isLeaf(u))],
+    };
+    groups = [...groups.filter((g) => !shares(g)), group];
+  }
+  return groups;
+}
+
+/**
+ * The reduces to be kept in place of more rows, which are then computed where they are read, and what has a buffer below
+ * these: of all groups, and of the largest alone.
+ */
+export function reducesOfRows(rows: readonly UOp[], isRealized: (u: UOp) => boolean): UOp[][] {
+  const better = groupsOf(new Set(rows), isRealized).filter((g) => g.reduces.size < g.rows.length);
+  const nbytesOf = (g: SharedRows): number => g.rows.reduce((n, u) => n + numelOf(u) * u.dtype.itemsize, 0);
+  const lists = better.toSorted((a, b) => nbytesOf(b) - nbytesOf(a)).map((g) => [...g.reduces, ...g.kept]);
+  return lists.length > 1 ? [lists.flat(), lists[0]] : lists;
 }

@@ -513,6 +513,33 @@ for (const [name, made, make] of NARROWED) {
   );
 }
 
+/** The loss of a last layer on labels, and its gradients. */
+function lossOfLayer(h: Tensor, w: Tensor, y: Tensor): Tensor[] {
+  const loss = h.matmul(w.T).cast("float32").crossEntropy(y);
+  return [loss, ...loss.gradient([h, w])];
+}
+
+Deno.test(
+  "fuse: a loss of many classes and its gradient keep the maximum and the sum of a row, not its exponentials",
+  optimized(async () => {
+    const device = openObserving("CUDA"), on = { device: device.name }, [rows, classes] = [1024, 16384];
+    const [h, w] = [rows, classes].map((n) => Tensor.empty([n, 512], { ...on, dtype: "bfloat16" }).realize());
+    await Tensor.realize(lossOfLayer(h, w, Tensor.empty([rows], { ...on, dtype: "int32" }).realize()));
+    // logits and their gradient in 16 bits, and what there is of each row
+    assertEquals(Math.floor(device.planned / (rows * classes * 2)), 2, device.kernels.map((k) => k.name).join(" "));
+  }),
+);
+
+Deno.test("fuse: a loss whose exponentials are computed again in its gradient is what it was", async () => {
+  for (const device of ["SIM", "WASM"]) {
+    const [h, w] = [real([33, 8]), real([520, 8], 2)].map((t) => t.to(device).realize());
+    for (const t of lossOfLayer(h, w, labels(33, 520).to(device))) {
+      const want = evaluateTensor(t), got = Array.from(await t.data() as Float32Array);
+      assertEquals(difference(got, want.data, { relative: 2e-5, absolute: 2e-6 }), undefined, device);
+    }
+  }
+});
+
 Deno.test("fuse: a sum over windows is one with the product below it, whose operand another kernel keeps", async () => {
   const size = [2, 8, 9, 9], weight = [8, 4, 3, 3];
   const gradients = (x: Tensor, w: Tensor): Tensor[] =>
