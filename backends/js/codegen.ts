@@ -6,9 +6,9 @@
  * @module
  */
 import { arrayName, type DType } from "../../src/dtype/dtype.ts";
-import { readsShared, sharedPlaces } from "../../src/renderer/lanes.ts";
+import { sharedPlaces } from "../../src/renderer/lanes.ts";
 import type { LinearProgram } from "../../src/renderer/renderer.ts";
-import { type TensorCore, unitOf } from "../../src/renderer/tensor_core_table.ts";
+import { readsShared, type TensorCore, unitOf } from "../../src/renderer/tensor_core_table.ts";
 import type { Place } from "../../src/renderer/visitor.ts";
 import { argOf, AxisKind, type ConstValue } from "../../src/uop/core/args.ts";
 import { Ops } from "../../src/uop/core/ops.ts";

@@ -17,8 +17,9 @@ import { isAlu, opName, Ops } from "../uop/core/ops.ts";
 import { store, type UOp, uop } from "../uop/core/uop.ts";
 import { baseOf, throughAfter } from "../uop/rewrite/walk.ts";
 import { naturalExponent } from "./natural.ts";
+import { joinUnits } from "./wide_units.ts";
 import type { GridCaps, LinearProgram } from "./renderer.ts";
-import { SWIZZLE_ALIGN, unitOf } from "./tensor_core_table.ts";
+import { readsShared, SWIZZLE_ALIGN, unitOf } from "./tensor_core_table.ts";
 
 /** The arg of a CAST that rounds a float32 to bfloat16 and leaves it a float32. */
 export const ROUNDED = "bfloat16";
@@ -267,13 +268,8 @@ class Lanes {
       const home = this.homes.get(u);
       if (home !== undefined) this.bringHome(u, home);
     }
-    return withoutUnused(this.out);
+    return this.out;
   }
-}
-
-/** Does the matrix unit of a product read its operands from shared memory? */
-export function readsShared(u: UOp): boolean {
-  return u.op === Ops.WMMA && unitOf(u).shared !== undefined;
 }
 
 /** Where in shared memory a product reads its operands: those of `u`, of a program as renderers are given it, or in lanes. */
@@ -318,12 +314,15 @@ export function residentGroups(program: LinearProgram, grid: GridCaps): number {
   return Math.max(1, groupsOfUnit(grid, sharedBytesOf(program), registers, threadsOf(program)));
 }
 
+/** What is nothing but its value, beside arithmetic. */
+const PURE: readonly Ops[] = [Ops.EXTRACT, Ops.VECTORIZE, Ops.CONST, Ops.INDEX];
+
 /** Drops the values that nothing uses. */
 function withoutUnused(list: readonly UOp[]): UOp[] {
   const used = new Set<UOp>(), out: UOp[] = [];
   for (let i = list.length - 1; i >= 0; i--) {
     const u = list[i];
-    const isPure = isAlu(u.op) || u.op === Ops.EXTRACT || u.op === Ops.VECTORIZE || u.op === Ops.CONST;
+    const isPure = isAlu(u.op) || PURE.includes(u.op);
     if (isPure && !used.has(u)) continue;
     for (const s of u.src) used.add(s);
     out.push(u);
@@ -333,7 +332,7 @@ function withoutUnused(list: readonly UOp[]): UOp[] {
 
 /** The program with scalar arithmetic. */
 export function inLanes(program: LinearProgram): LinearProgram {
-  return { ...program, uops: new Lanes(program.uops).run() };
+  return { ...program, uops: withoutUnused(joinUnits(new Lanes(program.uops).run())) };
 }
 
 /** What says how large elements are in shared memory. */

@@ -10,6 +10,8 @@
 import { type DType, dtypes } from "../dtype/dtype.ts";
 import { hashString } from "../helpers/hash.ts";
 import type { Arg, ArgRecord } from "../uop/core/args.ts";
+import { Ops } from "../uop/core/ops.ts";
+import type { UOp } from "../uop/core/uop.ts";
 
 /** An offset in a tile. */
 export type TileOffset = readonly [row: number, column: number];
@@ -82,6 +84,18 @@ export class TensorCore implements ArgRecord {
     for (const [l, e] of this.exchanged) [lane[l], element[e]] = [element[e], lane[l]];
     return { lane, element };
   }
+  /** Elements of C that a lane holds. */
+  get sums(): number {
+    return this.m * this.n / this.lanes;
+  }
+  /**
+   * As many of it as one instruction: lanes hold the elements of the columns of each behind those of the one before, which are
+   * where `c` says.
+   */
+  beside(count: number): TensorCore {
+    const { m, n, k, input, output, lanes, a, b, c, half, shared, exchanged } = this, all = n * count;
+    return new TensorCore(`m${m}n${all}k${k}`, m, all, k, input, output, lanes, a, b, c, half, shared, exchanged);
+  }
   /** The same unit for operands that lie so. @param hasEights exchanged, so that a lane has eight neighbors of a row */
   reading(a: SharedTile | undefined, b: SharedTile, hasEights: boolean): TensorCore {
     const { name, m, n, k, input, output, lanes, c } = this, exchanged = hasEights ? EIGHTS : [];
@@ -142,6 +156,11 @@ const sameOffsets = (a: readonly TileOffset[], b: readonly TileOffset[]): boolea
 /** The unit of a WMMA, or of a load of its operands. */
 export function unitOf(u: { readonly arg: Arg }): TensorCore {
   return u.arg as TensorCore;
+}
+
+/** Does the matrix unit of a product read its operands from shared memory? */
+export function readsShared(u: UOp): boolean {
+  return u.op === Ops.WMMA && unitOf(u).shared !== undefined;
 }
 
 /** Units of a chain of products: the results of the inner one are where the outer one takes its left operand from. */
@@ -207,6 +226,8 @@ export const MMA_INT8: TensorCore = mma(32, dtypes.int8, dtypes.int32, A_K32, B_
 
 /** Columns of a unit that reads shared memory, at least; terms of the outer product of a chain, at most. */
 const LEAST_COLUMNS = 64, MOST_TERMS = 128;
+/** Columns of an instruction of it, at most. */
+export const MOST_COLUMNS = 256;
 
 /** Where the lanes of a unit that reads shared memory have 64 rows of `n` columns. */
 function sharedRows(n: number): Fragment {

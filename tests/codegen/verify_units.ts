@@ -2,7 +2,7 @@
  * A verifier of matrix units that go on by themselves: nobody reads or changes registers that they add to or read, before
  * they have been waited for, and what is in registers is there before a batch begins.
  */
-import { readsShared } from "../../src/renderer/lanes.ts";
+import { readsShared } from "../../src/renderer/tensor_core_table.ts";
 import type { TensorCore } from "../../src/renderer/tensor_core_table.ts";
 import { SpecError } from "../../src/helpers/errors.ts";
 import { opName, Ops } from "../../src/uop/core/ops.ts";

@@ -10,8 +10,7 @@
  * @module
  */
 import { dtypes } from "../../dtype/dtype.ts";
-import { readsShared } from "../../renderer/lanes.ts";
-import { unitOf } from "../../renderer/tensor_core_table.ts";
+import { readsShared, unitOf } from "../../renderer/tensor_core_table.ts";
 import { argOf } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { baseOf } from "../../uop/rewrite/walk.ts";

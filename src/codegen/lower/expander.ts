@@ -11,8 +11,7 @@
 import { type DType, dtypes } from "../../dtype/dtype.ts";
 import { SpecError } from "../../helpers/errors.ts";
 import { prod, rangeOf } from "../../helpers/math.ts";
-import { readsShared } from "../../renderer/lanes.ts";
-import { elementsOf, type Fragment, type TensorCore, unitOf } from "../../renderer/tensor_core_table.ts";
+import { elementsOf, type Fragment, readsShared, type TensorCore, unitOf } from "../../renderer/tensor_core_table.ts";
 import { vmax, vmin } from "../../uop/algebra/bounds.ts";
 import { slopeOf } from "../../uop/algebra/linear_form.ts";
 import { splitAnd } from "../../uop/algebra/valid.ts";

@@ -19,7 +19,6 @@ import {
   inLanes,
   isPacked,
   lanesOfWord,
-  readsShared,
   residentGroups,
   ROUNDED,
   SHARED_ALIGN,
@@ -28,7 +27,7 @@ import {
   wordsOf,
 } from "../lanes.ts";
 import { type Capabilities, type GridCaps, type LinearProgram, mapNumber } from "../renderer.ts";
-import { elementsOf, unitOf } from "../tensor_core_table.ts";
+import { readsShared, unitOf } from "../tensor_core_table.ts";
 import { C_LANGUAGE } from "./c.ts";
 import { cudaNames, floatLiteral, integerLiteral } from "./c_types.ts";
 import {
@@ -282,7 +281,7 @@ const statements: Record<number, CStatement> = {
   [Ops.WMMA]: (w, u, src, name) => {
     const unit = unitOf(u);
     if (readsShared(u)) {
-      const at = u.src.length - elementsOf(unit.c) - 1, adds = u.src[at].value === 1, name = unitFunction(unit, adds);
+      const at = u.src.length - unit.sums - 1, adds = u.src[at].value === 1, name = unitFunction(unit, adds);
       w.declare(name, unitProduct(unit, adds));
       return `${name}(${src.filter((_, i) => i !== at).map(unwrap).join(", ")});`;
     }

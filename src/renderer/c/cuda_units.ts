@@ -76,7 +76,7 @@ export function unitFunction(unit: TensorCore, adds: boolean): string {
 
 /** The function of that name. */
 export function unitProduct(unit: TensorCore, adds: boolean): string {
-  const n = elementsOf(unit.c), sums = rangeOf(n).map((i) => `d${i}`), { isFloat } = unit.output;
+  const n = unit.sums, sums = rangeOf(n).map((i) => `d${i}`), { isFloat } = unit.output;
   const type = isFloat ? "float" : "int", steps = unitSteps(unit), [tileA, tileB] = unit.shared!;
   const words = rangeOf(steps[steps.length - 1].words[1]).map((i) => `a${i}`);
   const low = (name: string, tile: SharedTile): string =>

@@ -21,7 +21,6 @@ import {
   inLanes,
   isPacked,
   lanesOfWord,
-  readsShared,
   residentGroups,
   SHARED_ALIGN,
   sharedLayout,
@@ -37,7 +36,7 @@ import {
   mapNumber,
   type Renderer,
 } from "../renderer.ts";
-import { elementsOf, unitOf } from "../tensor_core_table.ts";
+import { readsShared, unitOf } from "../tensor_core_table.ts";
 import { LinearVisitor, type Place } from "../visitor.ts";
 import { boolBits, halves, inRegister, writeAlu } from "./ptx_alu.ts";
 import { classOf, Emitter, literalOf, memoryTypeOf, type RegisterClass } from "./ptx_emitter.ts";
@@ -310,7 +309,7 @@ class Writer extends LinearVisitor<readonly string[]> {
   /** A unit that reads shared memory and adds to its lanes' registers, at its own time. */
   private unitProduct(u: UOp): void {
     const unit = unitOf(u), e = this.e, places = sharedPlaces(u);
-    const tiles = unit.shared!.filter((x) => x !== undefined), left = u.src.length - elementsOf(unit.c) - 2;
+    const tiles = unit.shared!.filter((x) => x !== undefined), left = u.src.length - unit.sums - 2;
     const lows = tiles.map((tile, i) => {
       return e.op("b32", "or.b32", e.op("b32", "shr.u32", this.addressOf(places[i]), "4"), `${descriptorLow(tile)}`);
     });
