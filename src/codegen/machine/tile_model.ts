@@ -12,7 +12,7 @@
 import { ceilDiv, roundUp } from "../../helpers/math.ts";
 import { MOST_REGISTERS } from "../../renderer/lanes.ts";
 import type { GridCaps } from "../../renderer/renderer.ts";
-import type { TensorCore } from "../../renderer/tensor_core_table.ts";
+import { MOST_COLUMNS, type TensorCore } from "../../renderer/tensor_core_table.ts";
 import { WIDE } from "../opt/stage.ts";
 import {
   ARRIVAL,
@@ -228,7 +228,10 @@ export class TileModel {
     if (threads > grid.maxGroupThreads || held > MOST_SUMS || !isWhole) return undefined;
     if (operands.some(({ piece }) => piece < WIDE) || !grid.hasAsyncCopy) return undefined;
     const steps = ceilDiv(sum, deep) * loops, copy = bytes / COPY_RATE;
-    const read = x * y / (core.m * core.n) * (core.m + core.n) * deep * itemsize;
+    // tiles side by side are one instruction of as many columns as it may have, which reads the left operand once
+    const beside = Math.min(columns[0], Math.floor(MOST_COLUMNS / core.n)), high = x / core.m, wide = y / core.n;
+    const lefts = ceilDiv(columns[0], beside) * wide / columns[0] * core.m;
+    const read = high * (lefts + y) * deep * itemsize;
     const step = overlapped([this.multiply(x * y * deep), (read + bytes) / SHARED_RATE, copy]);
     const store = (isSideBySide ? costs.store : costs.storeApart) * x * y / 128;
     const alone = bytes / (WIDE * threads) * START_COPY + WARP_STEP;

@@ -13,7 +13,7 @@ import { digest } from "../../device/object_cache.ts";
 import { type Opt, optsText, parseOpts } from "../../codegen/opt/opt.ts";
 
 /** Raised when opts mean something else: what was found before then counts no more. */
-const VERSION = 1;
+const VERSION = 2;
 /** The end of a line: that it is whole, and of this version. */
 const CHECK_LENGTH = 8;
 

@@ -6,7 +6,7 @@
 import assert from "node:assert/strict";
 import { type Product, type Tile, TileModel } from "../../../src/codegen/machine/tile_model.ts";
 import type { GridCaps } from "../../../src/renderer/renderer.ts";
-import { MMA_F16 } from "../../../src/renderer/tensor_core_table.ts";
+import { MMA_F16, type TensorCore, WGMMA } from "../../../src/renderer/tensor_core_table.ts";
 import { WRITERS } from "../../support/snapshot_writers.ts";
 
 const CARD = WRITERS.CUDA.renderer.caps.grid!, ADAPTER = WRITERS.WEBGPU.renderer.caps.grid!;
@@ -62,4 +62,14 @@ Deno.test("tile model: no tile is below what is multiplied, nor more than a devi
   const floats = productOf(512, 512, 512, 16, { core: undefined });
   assert.equal(new TileModel(floats, ADAPTER).estimate(threads)!.ring, 1);
   assert.equal(timeOf(floats, { ...threads, rows: [4, 32, 1] }, ADAPTER), Infinity);
+});
+
+Deno.test("tile model: tiles side by side of a unit that reads shared memory read their left operand once", () => {
+  const [wide, narrow] = [256, 64].map((n) => WGMMA.find((u) => u.input === MMA_F16.input && u.n === n)!);
+  const product = (core: TensorCore): Product => productOf(8192, 8192, 8192, 16, { core });
+  const four = timeOf(product(narrow), { rows: [1, 2, 1], columns: [4, 1, 1], depth: 4 });
+  assert.equal(four, timeOf(product(wide), { rows: [1, 2, 1], columns: [1, 1, 1], depth: 4 }), "one instruction");
+  const three = timeOf(product(narrow), { rows: [2, 2, 1], columns: [3, 1, 1], depth: 4 });
+  const two = timeOf(product(narrow), { rows: [3, 2, 1], columns: [2, 1, 1], depth: 4 });
+  assert.ok(three < two, `${three}, and ${two} of as many sums`);
 });
