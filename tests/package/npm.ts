@@ -26,12 +26,19 @@ const PLATFORMS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   node: { clang: NEEDS_DENO, cuda: NEEDS_DENO },
   deno: {},
 };
-/** The light entry is that of browsers without what compiles and runs kernels, which comes with what is awaited first. */
-const LIGHT: Readonly<Record<string, keyof typeof PLATFORMS>> = { core: "browser", "core-node": "node" };
+/**
+ * The light entry is that of browsers without what compiles and runs kernels, which comes with what is awaited first. The
+ * server's is for engines that load modules in the middle of whatever needs them: there `nn` and `state` are late, too.
+ */
+const LIGHT: Readonly<Record<string, keyof typeof PLATFORMS>> = {
+  core: "browser",
+  "core-node": "node",
+  server: "node",
+};
 /** Entries of mod.ts. */
 const ENTRIES: readonly string[] = [...Object.keys(PLATFORMS), ...Object.keys(LIGHT)];
-/** What the light entry loads then. */
-const LATE = `${NAME}-late`;
+/** What the light entries load then; a server has those that come at once. */
+const LATE = `${NAME}-late`, LATE_IN_SERVER = `${NAME}-late-server`, NAMESPACES = `${NAME}-namespaces`;
 /** Files of the light entry that programs may do without. */
 const PARTS = /-(?:nn|state|jit|spectral)-/;
 /** What declarations use beyond the libraries of ES2022 and the DOM. */
@@ -41,6 +48,7 @@ const LIBRARIES = ["esnext.disposable", "esnext.float16"].map((l) => `/// <refer
 interface Output {
   readonly fileName: string;
   readonly code: string;
+  readonly exports: readonly string[];
   /** What it is made of, by path. */
   readonly modules: Readonly<Record<string, unknown>>;
 }
@@ -95,7 +103,7 @@ async function forPlatform(text: string, platform: string): Promise<string> {
     const here = { name, description, permissions, reason };
     text = text.replace(m[0], `const ${m[1]} = absent(${JSON.stringify(here)});`);
   }
-  if (platform in LIGHT) text = await lightened(text, LIGHT[platform] === "node");
+  if (platform in LIGHT) text = await lightened(text, platform);
   return Object.keys(left).length === 0 ? text : text + `
 function absent({ reason, ...backend }) {
   return { ...backend, unavailable: () => reason, open() { throw new Error(reason); } };
@@ -110,20 +118,39 @@ const RUNNING: Readonly<Record<string, string>> = {
   Jit: "./src/tensor/jit/jit_calls.ts",
   LATE_FAMILIES: "./src/tensor/late_families.ts",
 };
+/** What else a server needs no sooner. */
+const SERVING: Readonly<Record<string, string>> = {
+  nullBackend: "./backends/null/null.ts",
+  diskBackend: "./backends/disk/disk.ts",
+};
+/** Objects of functions and classes by name, of which a server loads all with the first that is asked for. */
+const NAMED: Readonly<Record<string, string>> = {
+  nn: "./src/nn/nn_namespace.ts",
+  state: "./src/state/state_namespace.ts",
+};
+/** What is loaded late, by the name of its file: what it exports, and where that is. */
+const LATE_FILES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  [LATE]: RUNNING,
+  [LATE_IN_SERVER]: { ...RUNNING, ...SERVING },
+  [NAMESPACES]: NAMED,
+};
 
 /**
  * `mod.ts` without that: WASM is there by name, JS as memory, and the engine when it is needed: at once where modules can
  * be `require`d, as Node.js from 20.19 on and Bun do, else with what is awaited.
  */
-async function lightened(text: string, isNode: boolean): Promise<string> {
+async function lightened(text: string, platform: string): Promise<string> {
+  const isServer = platform === "server", file = isServer ? LATE_IN_SERVER : LATE;
   const cut = (line: string, by: string): void => {
     if (!text.includes(line)) throw new Error(`mod.ts has no line ${line}`);
     text = text.replace(line, by);
   };
-  const { wasmBackend: { name, description, permissions, rank } } = await import(
-    new URL(RUNNING.wasmBackend, ROOT).href
-  );
-  cut(`import { wasmBackend } from "${RUNNING.wasmBackend}";`, "");
+  const made: string[] = [];
+  for (const [binding, from] of Object.entries(isServer ? { ...RUNNING, ...SERVING } : RUNNING)) {
+    if (!binding.endsWith("Backend")) continue;
+    cut(`import { ${binding} } from "${from}";`, "");
+    made.push(await backendByName(binding, from));
+  }
   cut(`import { jsBackend } from "${RUNNING.jsPrograms}";`, 'import { hostBackend } from "./backends/js/js_host.ts";');
   cut(
     `import { wholeEngine } from "${RUNNING.wholeEngine}";`,
@@ -144,18 +171,10 @@ async function lightened(text: string, isNode: boolean): Promise<string> {
     `
 let late;
 const arrived = (action) => late ?? (needParts(action), late);
-const jsBackend = hostBackend(() => arrived("run a kernel on JS").jsPrograms);
-const wasmBackend = {
-  ...${JSON.stringify({ name, description, permissions, rank })},
-  isLate: true,
-  unavailable: () => late !== undefined ? late.wasmBackend.unavailable() : typeof WebAssembly === "undefined" ? "this engine has no WebAssembly" : undefined,
-  get standalone() {
-    return arrived("export for WASM").wasmBackend.standalone;
-  },
-  open: (ordinal) => arrived("open device WASM").wasmBackend.open(ordinal),
-};
+const jsBackend = hostBackend(() => arrived("run a kernel on JS").jsPrograms);${made.join("")}
 const backends = [`,
   );
+  const canRequire = isServer || LIGHT[platform] === "node";
   cut(
     "setEngine(wholeEngine);",
     `const take = (parts) => {
@@ -166,19 +185,73 @@ const backends = [`,
 setLateParts({
   now() {
     ${
-      isNode
-        ? `if (process.features.require_module !== true && process.versions.bun === undefined) return false;
-    take(process.getBuiltinModule("node:module").createRequire(import.meta.url)("./${LATE}.js"));
-    return true;`
-        : "return false;"
+      canRequire && !isServer
+        ? "if (process.features.require_module !== true && process.versions.bun === undefined) return false;"
+        : ""
     }
+    ${canRequire ? `take(load("./${file}.js"));` : ""}
+    return ${canRequire};
   },
   async later() {
-    take(await import(${JSON.stringify(`${path("late.ts")}?late`)}));
+    ${isServer ? "this.now();" : `take(await import(${JSON.stringify(`${path("late.ts")}?${file}`)}));`}
   },
 });`,
   );
-  return text;
+  if (canRequire) {
+    text += `
+function load(file) {
+  return process.getBuiltinModule("node:module").createRequire(import.meta.url)(file);
+}`;
+  }
+  if (!isServer) return text;
+  const [lines, all] = await lateNames();
+  for (const [line, by] of Object.entries(lines)) cut(line, by);
+  return text + all;
+}
+
+/** A backend that is there by name: whether it can be opened, and a device of it, are for the late one to say. */
+async function backendByName(binding: string, from: string): Promise<string> {
+  const { [binding]: { name, description, permissions, rank } } = await import(new URL(from, ROOT).href);
+  const isWasm = name === "WASM",
+    why = `typeof WebAssembly === "undefined" ? "this engine has no WebAssembly" : undefined`;
+  return `
+const ${binding} = {
+  ...${JSON.stringify({ name, description, permissions, rank })},
+  unavailable: () => late !== undefined ? late.${binding}.unavailable() : ${isWasm ? why : "undefined"},
+  isLate: true,
+  ${isWasm ? `get standalone() { return arrived("export for ${name}").${binding}.standalone; },` : ""}
+  open: (ordinal) => arrived("open device ${name}").${binding}.open(ordinal),
+};`;
+}
+
+/** Objects that have the names of `nn` and `state`, and load what these are when it is asked for: a line for each, and all. */
+async function lateNames(): Promise<readonly [lines: Readonly<Record<string, string>>, all: string]> {
+  const lines: Record<string, string> = {};
+  for (const [name, from] of Object.entries(NAMED)) {
+    const names = Object.keys((await import(new URL(from, ROOT).href))[name]);
+    lines[`export { ${name} } from "${from}";`] = `export const ${name} = named("${name}", ${JSON.stringify(names)});`;
+  }
+  const all = `
+let namespaces;
+function named(name, keys) {
+  const object = {};
+  for (const key of keys) {
+    Object.defineProperty(object, key, { enumerable: true, get: () => (namespaces ??= load("./${NAMESPACES}.js"))[name][key] });
+  }
+  return Object.defineProperty(object, Symbol.toStringTag, { value: "Module" });
+}`;
+  return [lines, all];
+}
+
+/**
+ * An entry of servers: what another file exports, which is loaded at once with all that it imports. Where every entry does
+ * so, none finds what it needs in the middle of another's loading, from which modules cannot be \`require\`d.
+ */
+function atOnce({ fileName, exports }: Output): string {
+  return `import{createRequire}from"node:module";const{${
+    exports.join(",")
+  }}=createRequire(import.meta.url)("./${fileName}");` +
+    `export{${exports.join(",")}};`;
 }
 
 /** The names of the methods of late families: of those that are called as they are, and of asynchronous ones. */
@@ -214,6 +287,12 @@ function withNames(text: string): string {
   );
 }
 
+/** Code of the same value whose characters take a byte each: engines read and keep it as bytes. */
+function inAscii(code: string): string {
+  if (/String\.raw`[^`]*[\u0080-\uffff]/.test(code)) throw new Error("String.raw has other characters than ASCII's");
+  return code.replace(/[\u0080-\uffff]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
 /** The entry points, bundled. What they share is there once, so that all work on the same tensors. */
 export async function bundle(): Promise<readonly Output[]> {
   const { rolldown } = await import(BUNDLER) as Bundler, { entries } = readConfig();
@@ -223,19 +302,21 @@ export async function bundle(): Promise<readonly Output[]> {
     if (entry !== ".") input[fileOf(entry)] = path(file);
     else for (const platform of ENTRIES) input[`${NAME}.${platform}`] = `${path(file)}?${platform}`;
   }
-  input[LATE] = `${path("late.ts")}?late`;
+  for (const late of Object.keys(LATE_FILES)) input[late] = `${path("late.ts")}?${late}`;
   const bundled = await rolldown({
     input,
     platform: "browser",
     logLevel: "silent", // what is wrong is thrown
     plugins: [{
       name: "platforms",
-      resolveId: (id: string) => /\?\w+$/.test(id) ? id : undefined,
+      resolveId: (id: string) => /\?[\w-]+$/.test(id) ? id : undefined,
       async load(id: string): Promise<{ code: string; moduleType: "ts" } | undefined> {
         const [file, platform] = id.split("?");
-        if (platform === "late") {
-          const code = Object.entries(RUNNING).map(([name, from]) => `export { ${name} } from "${from}";`).join("\n");
-          return { code, moduleType: "ts" };
+        if (platform !== undefined && platform in LATE_FILES) {
+          const lines = Object.entries(LATE_FILES[platform]).map(([name, from]) =>
+            `export { ${name} } from "${from}";`
+          );
+          return { code: lines.join("\n"), moduleType: "ts" };
         }
         const text = await Deno.readTextFile(file);
         if (platform !== undefined) return { code: await forPlatform(text, platform), moduleType: "ts" };
@@ -287,7 +368,12 @@ export async function bundle(): Promise<readonly Output[]> {
   for (const entry of [`${NAME}.core-node`, `${NAME}-ir`]) engine = engine.difference(modulesWith(`${entry}.js`));
   const output = await generate(modulesWith(`${NAME}.core.js`), engine);
   await bundled.close();
-  return output;
+  const files = new Map(output.map((o) => [o.fileName, { ...o, code: inAscii(o.code) }]));
+  const whole = Object.keys(entries).map((entry) => {
+    const of = files.get(entry === "." ? `${NAME}.server.js` : `${fileOf(entry)}.js`)!;
+    return { ...of, fileName: `${fileOf(entry)}.sync.js`, code: atOnce(of), modules: {} };
+  });
+  return [...files.values(), ...whole];
 }
 
 /** Declarations of all that the entry points reach, by path; their comments are what editors show. */
@@ -329,12 +415,19 @@ async function write(file: string, text: string): Promise<void> {
 function manifest(): Record<string, unknown> {
   const { name, version, license, entries } = readConfig(), exports: Record<string, unknown> = {};
   const of = (platform: string): string => `./${NAME}.${platform}.js`;
+  // an engine that can `require` modules takes the server's files; what makes files of them, which has conditions of its
+  // own, could not follow
+  const served = (entry: string, whole: string): Record<string, string> => ({
+    module: whole,
+    "module-sync": `./${fileOf(entry)}.sync.js`,
+    default: whole,
+  });
   for (const [entry, file] of Object.entries(entries)) {
     const types = `./types/${file.slice(2).replace(/\.ts$/, ".d.ts")}`;
-    const [browser, node] = [of("browser"), of("node")];
+    const [browser, node, own] = [of("browser"), of("node"), `./${fileOf(entry)}.js`];
     exports[entry] = entry === "."
-      ? { types, deno: of("deno"), browser, bun: node, node, default: browser }
-      : { types, default: `./${fileOf(entry)}.js` };
+      ? { types, deno: of("deno"), browser, bun: node, node: served(entry, node), default: browser }
+      : { types, deno: own, browser: own, bun: own, node: served(entry, own), default: own };
   }
   const page = `./${NAME}.browser.js`;
   exports["./core"] = {
@@ -342,7 +435,7 @@ function manifest(): Record<string, unknown> {
     deno: of("deno"),
     browser: of("core"),
     bun: of("core-node"),
-    node: of("core-node"),
+    node: served(".", of("core-node")),
     default: of("core"),
   };
   return {
@@ -358,7 +451,7 @@ function manifest(): Record<string, unknown> {
     unpkg: page,
     jsdelivr: page,
     // these register devices
-    sideEffects: ENTRIES.map((p) => `./${NAME}.${p}.js`),
+    sideEffects: [...ENTRIES.map(of), ...Object.keys(entries).map((entry) => `./${fileOf(entry)}.sync.js`)],
     engines: { node: ">=20.16", bun: ">=1.2", deno: ">=2.8" },
     files: ["*.js", "types/", "README.md", "LICENSE"],
   };

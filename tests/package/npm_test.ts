@@ -6,6 +6,7 @@
  */
 import assert from "node:assert/strict";
 import { ROOT, runCommand, runDeno } from "../system/subprocess.ts";
+import { nn } from "../../mod.ts";
 import { COMPILER, makePackage, sizeOf, sizeOfProgram } from "./npm.ts";
 
 /** Prints what became of the suite on each device, and what float16 is read as. */
@@ -182,6 +183,29 @@ report.disk = Device.list().find((d) => d.name === "DISK").available;
 console.log(JSON.stringify(report));
 process.exit(0);`;
 
+/** Prints which files of the package are loaded, all but what these import, when it is imported and as it is used. */
+const START = `
+import { createRequire } from "node:module";
+const { cache } = createRequire(import.meta.url), report = { loaded: [] }, told = [];
+const loaded = () => report.loaded.push(Object.keys(cache).map((file) => file.replace(/^.*[\\\\/]/, "")));
+// what computes at once, while others are loading
+const [library] = await Promise.all(["", "/core", "/ir", "/llm"].map(async (entry, i) => {
+  if (i > 1) await null;
+  const { Tensor } = await import("@dinograd/dinograd" + entry);
+  if (i === 0) loaded();
+  if (Tensor !== undefined) told.push(new Tensor([i]).add(1).tolistSync());
+  return { Tensor, ...await import("@dinograd/dinograd") };
+}));
+report.told = told;
+const { nn, state, Tensor } = library, names = Object.keys(nn);
+report.names = [names.includes("Linear"), Object.keys(state).includes("safeLoad"), names.length, String(nn)];
+loaded();
+const layer = new nn.Linear(2, 1);
+loaded();
+report.layer = [layer instanceof nn.Linear, Object.entries(nn).every(([, value]) => value !== undefined), nn.nothing === undefined];
+report.values = layer.call(new Tensor([[1, 2]])).tolistSync().length;
+console.log(JSON.stringify(report));`;
+
 /** Prints what one asynchronous function of the light entry gives that is the first to be called. */
 const FIRST = `
 import { nn, state, Tensor } from "@dinograd/dinograd/core";
@@ -255,6 +279,7 @@ async function install(): Promise<string | undefined> {
     "light.mjs": LIGHT,
     "first.mjs": FIRST,
     "light-node.mjs": LIGHT_NODE,
+    "start.mjs": START,
     "one.mjs": ONE(""),
     "one-light.mjs": ONE("/core"),
     "layers.mjs": LAYERS(""),
@@ -313,6 +338,10 @@ const NOT_IN_PAGES = ["nvrtc", "cuLaunchKernel", "posix_memalign", "@compute", "
 /** What the light entry must not load at once besides. */
 const NOT_IN_LIGHT = ["WebAssembly.Instance", "devectorize", "memory.grow"];
 const FORBID = "--disallow-code-generation-from-strings";
+/** With this Node.js takes what it would if it could not `require` modules. */
+const WHOLE = "--no-experimental-require-module";
+/** What it takes otherwise: the entry, and what that may load at once. */
+const SERVER = "dinograd.server.js", SERVER_LOADS = ["jit", "spectral", "tensor"], SERVER_BYTES = 425e3;
 
 for (const engine of ["node", "bun"]) {
   const version = await versionOf(engine), major = Number(/\d+/.exec(version ?? "")?.[0]);
@@ -322,6 +351,7 @@ for (const engine of ["node", "bun"]) {
     ["without Float16Array", [], { WITHOUT_FLOAT16: "1" }],
   ];
   if (engine === "node") ways.push(["without code from text", [FORBID], {}]);
+  if (version !== undefined && requiresModules(engine, version)) ways.push(["all of it at once", [WHOLE], {}]);
   for (const [name, args, env] of ways) {
     Deno.test({
       name: `the package in ${engine}: ${name}`,
@@ -336,7 +366,7 @@ for (const engine of ["node", "bun"]) {
         }
         assert.deepEqual(report.half.slice(1), ["2.001953125", "-5", "Infinity"]);
         if (env.WITHOUT_FLOAT16) assert.equal(report.half[0], "Float32Array");
-        assert.equal(report.code, args.length > 0 ? "not made of text" : "made of text");
+        assert.equal(report.code, args[0] === FORBID ? "not made of text" : "made of text");
       },
     });
   }
@@ -401,6 +431,7 @@ function told(stdout: string): Record<string, unknown> {
 for (
   const [engine, name, args, wants] of [
     ["node", "its own devices", [], { disk: true, needsDeno: ["CLANG", "CUDA"] }],
+    ["node", "its own devices, all of it at once", [WHOLE], { disk: true, needsDeno: ["CLANG", "CUDA"] }],
     ["node", "those of a page", ["-C", "browser"], { disk: "a page has no files", needsDeno: ["CLANG", "CUDA"] }],
     ["bun", "its own devices", [], { disk: true, needsDeno: ["CLANG", "CUDA"] }],
     [Deno.execPath(), "its own devices", ["run", "-A", "--no-lock", "--node-modules-dir=manual"], {
@@ -409,10 +440,10 @@ for (
     }],
   ] as const
 ) {
-  const here = await versionOf(engine) !== undefined, label = engine === Deno.execPath() ? "deno" : engine;
+  const version = await versionOf(engine), label = engine === Deno.execPath() ? "deno" : engine;
   Deno.test({
     name: `the package in ${label}: ${name}, by both entry points`,
-    ignore: missing !== undefined || !here,
+    ignore: missing !== undefined || version === undefined || (args[0] === WHOLE && !requiresModules(engine, version)),
     async fn() {
       const printed = told(await succeed(engine, [...args, "devices.mjs"], app));
       assert.deepEqual(printed, { rewritten: [6, 8], one: true, line: "devices.mjs:12", wasm: true, ...wants });
@@ -438,6 +469,12 @@ Deno.test({
     const { version, exports } = JSON.parse(await Deno.readTextFile(new URL("deno.json", ROOT)));
     assert.equal(manifest.version, version);
     assert.deepEqual(Object.keys(manifest.exports), [...Object.keys(exports), "./core", "./package.json"]);
+    // what makes one file of a program asks for "module"; the first condition that holds is taken
+    for (const [entry, { node }] of Object.entries(manifest.exports) as [string, { node?: Record<string, string> }][]) {
+      if (entry === "./package.json") continue;
+      assert.deepEqual(Object.keys(node!), ["module", "module-sync", "default"], entry);
+      assert.deepEqual([node!.module, /\.sync\.js$/.test(node!["module-sync"])], [node!.default, true], entry);
+    }
     const names = [...Deno.readDirSync(root)].map((f) => f.name).filter((n) => !/^dinograd[\w.-]*\.js$/.test(n)).sort();
     assert.deepEqual(names, ["LICENSE", "README.md", "package.json", "types"]);
     const all = [...Deno.readDirSync(root)].map((f) => f.name).filter((n) => n.endsWith(".js"));
@@ -498,7 +535,7 @@ for (const engine of ["node", "bun"]) {
   const version = await versionOf(engine);
   Deno.test({
     name: `the package in ${engine}: its light entry loads what runs kernels where it is needed`,
-    ignore: missing !== undefined || version === undefined || (engine === "node" && !requiresModules(version)),
+    ignore: missing !== undefined || version === undefined || (engine === "node" && !requiresModules(engine, version)),
     async fn() {
       assert.deepEqual(JSON.parse(await succeed(engine, ["light-node.mjs"], app)), {
         singular: [5465, 366],
@@ -511,8 +548,42 @@ for (const engine of ["node", "bun"]) {
   });
 }
 
-/** Whether a version of Node.js can `require` modules. */
-function requiresModules(version: string): boolean {
+Deno.test({
+  name: "the package in node: what importing loads is little, and the rest comes as it is used",
+  ignore: missing !== undefined || !requiresModules("node", await versionOf("node") ?? "v0.0"),
+  async fn() {
+    const root = `${app}/node_modules/@dinograd/dinograd/`, [nbytes, , files] = await sizeOf(root, SERVER);
+    assert.deepEqual(
+      [...files].map((f) => f.replace(/^dinograd-(\w+)-.*$/, "$1")).sort(),
+      [SERVER, ...SERVER_LOADS].sort(),
+    );
+    assert.ok(nbytes < SERVER_BYTES, `${SERVER} loads ${nbytes} bytes`);
+    const { loaded, names, told, ...rest } = JSON.parse(await succeed("node", ["start.mjs"], app));
+    const late = "dinograd-late-server.js", whole = [SERVER, "dinograd-ir.js", "dinograd-llm.js"];
+    assert.deepEqual(loaded[0], [SERVER]);
+    assert.deepEqual(loaded.slice(1).map((list: string[]) => list.sort()), [
+      [...whole, late].sort(),
+      [...whole, late, "dinograd-namespaces.js"].sort(),
+    ]);
+    assert.deepEqual([told, names], [[[1], [2]], [true, true, Object.keys(nn).length, "[object Module]"]]);
+    assert.deepEqual(rest, { layer: [true, true, true], values: 1 });
+  },
+});
+
+Deno.test({
+  name: "the package: no character of its code takes more than a byte",
+  ignore: missing !== undefined,
+  async fn() {
+    const root = `${app}/node_modules/@dinograd/dinograd/`;
+    const files = (await Array.fromAsync(Deno.readDir(root))).map((f) => f.name).filter((name) => name.endsWith(".js"));
+    assert.deepEqual(files.filter((name) => /[\u0080-\uffff]/.test(Deno.readTextFileSync(root + name))), []);
+    assert.ok(files.length > 20);
+  },
+});
+
+/** Whether a version of Node.js can `require` modules; what others can is not asked. */
+function requiresModules(engine: string, version: string): boolean {
+  if (engine !== "node") return false;
   const [major, minor] = version.slice(1).split(".").map(Number);
   return major > 22 || (major === 22 && minor >= 12) || (major === 20 && minor >= 19);
 }
