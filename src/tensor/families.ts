@@ -22,7 +22,7 @@ import { SortTensor } from "./index/sort.ts";
 import type { SetTensor } from "./index/sets.ts";
 import type { StridedTensor } from "./index/strided.ts";
 import { StatisticsTensor } from "./index/statistics.ts";
-import { addMembers, expectMany } from "./handle/members.ts";
+import { addMembers, expectMany, type Form } from "./handle/members.ts";
 import { DisplayTensor } from "./handle/display.ts";
 import { InPlaceTensor } from "./inplace.ts";
 import { ConvTensor } from "./images/conv.ts";
@@ -132,10 +132,19 @@ export interface TensorFamilies
     SystemTensor,
     UnpoolTensor {}
 
+/** The form of methods, of those that are there and of those that are loaded later. */
+let form: Form = (_, member) => member;
+
 /** Gives a class what families have. */
 export function addFamilies(prototype: TensorBase, families: readonly Family[]): void {
   expectMany(prototype);
-  for (const family of families) addMembers(prototype, family.prototype);
+  for (const family of families) addMembers(prototype, family.prototype, form);
+}
+
+/** Gives all methods of a class another form, and those that families add to it from now on. */
+export function formMethods(prototype: TensorBase, to: Form): void {
+  form = to;
+  addMembers(prototype, prototype, to);
 }
 
 /**

@@ -188,6 +188,7 @@ const START = `
 import { createRequire } from "node:module";
 const { cache } = createRequire(import.meta.url), report = { loaded: [] }, told = [];
 const loaded = () => report.loaded.push(Object.keys(cache).map((file) => file.replace(/^.*[\\\\/]/, "")));
+(await import("@dinograd/dinograd")).autocast(() => {});
 // what computes at once, while others are loading
 const [library] = await Promise.all(["", "/core", "/ir", "/llm"].map(async (entry, i) => {
   if (i > 1) await null;
@@ -197,11 +198,13 @@ const [library] = await Promise.all(["", "/core", "/ir", "/llm"].map(async (entr
   return { Tensor, ...await import("@dinograd/dinograd") };
 }));
 report.told = told;
-const { nn, state, Tensor } = library, names = Object.keys(nn);
+const { autocast, nn, state, Tensor } = library, names = Object.keys(nn);
 report.names = [names.includes("Linear"), Object.keys(state).includes("safeLoad"), names.length, String(nn)];
 loaded();
 const layer = new nn.Linear(2, 1);
 loaded();
+// what is loaded after autocast was asked for is cast as well
+report.cast = autocast(() => new Tensor([0.5]).cast("bfloat16").erfinv().dtype.name);
 report.layer = [layer instanceof nn.Linear, Object.entries(nn).every(([, value]) => value !== undefined), nn.nothing === undefined];
 report.values = layer.call(new Tensor([[1, 2]])).tolistSync().length;
 console.log(JSON.stringify(report));`;
@@ -566,7 +569,7 @@ Deno.test({
       [...whole, late, "dinograd-namespaces.js"].sort(),
     ]);
     assert.deepEqual([told, names], [[[1], [2]], [true, true, Object.keys(nn).length, "[object Module]"]]);
-    assert.deepEqual(rest, { layer: [true, true, true], values: 1 });
+    assert.deepEqual(rest, { cast: "float32", layer: [true, true, true], values: 1 });
   },
 });
 

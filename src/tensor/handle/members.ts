@@ -15,9 +15,14 @@ export function expectMany(target: object): void {
   for (const name of names) Reflect.deleteProperty(target, name);
 }
 
-/** Gives `target` all own properties of `from` but its constructor. */
-export function addMembers(target: object, from: object): void {
+/** What a member becomes where it is added. */
+export type Form = (name: string | symbol, member: PropertyDescriptor) => PropertyDescriptor;
+
+/** Gives `target` all own properties of `from` but its constructor, in a form. */
+export function addMembers(target: object, from: object, form: Form): void {
   for (const key of Reflect.ownKeys(from)) {
-    if (key !== "constructor") Object.defineProperty(target, key, Object.getOwnPropertyDescriptor(from, key)!);
+    if (key !== "constructor") {
+      Object.defineProperty(target, key, form(key, Object.getOwnPropertyDescriptor(from, key)!));
+    }
   }
 }

@@ -13,6 +13,7 @@ import { type DType, type DTypeLike, dtypes, toDType } from "../../dtype/dtype.t
 import { currentHold, Hold, openHold, runHolding } from "../../helpers/async_local.ts";
 import { ArgumentError, DTypeError } from "../../helpers/errors.ts";
 import { checkBoolean, checkFunction, checkOptions, describe } from "../../helpers/options.ts";
+import { formMethods } from "../families.ts";
 import { isTensor, type TensorBase } from "../handle/base.ts";
 import { Tensor } from "../tensor.ts";
 
@@ -40,7 +41,8 @@ const HIGH =
   "multilabelMarginLoss multiMarginLoss tripletMarginLoss ctcLoss nllLoss crossEntropy " +
   "sparseCategoricalCrossentropy binaryCrossentropy " +
   "binaryCrossentropyLogits gridSample fft ifft rfft irfft stft istft trace qr svd svdvals cholesky solve inv det " +
-  "eigh eigvalsh lu luFactor luSolve slogdet solveTriangular choleskySolve matrixRank pinv lstsq cond matrixExp";
+  "eigh eigvalsh lu luFactor luSolve slogdet solveTriangular choleskySolve matrixRank pinv lstsq cond matrixExp " +
+  "ldlFactor ldlSolve choleskyInverse householderProduct ormqr logdet tensorinv tensorsolve eig eigvals lobpcg";
 /** Left as they are: they call functions of the user's, or wait. */
 const OPEN = "constructor sequential call customKernel toString toJSON data tolist item dataSync tolistSync itemSync " +
   "realize schedule kernelize assign replace dispose backward gradient";
@@ -108,11 +110,11 @@ let isInstalled = false;
 function install(): void {
   if (isInstalled) return;
   isInstalled = true;
-  for (const [name, d] of Object.entries(Object.getOwnPropertyDescriptors(Tensor.prototype))) {
-    const mode = MODE_OF.get(name), method: unknown = d.value;
-    if (typeof method !== "function" || mode === "open") continue;
-    Object.defineProperty(Tensor.prototype, name, { ...d, value: casting(method as Method, mode) });
-  }
+  formMethods(Tensor.prototype, (name, d) => {
+    const mode = MODE_OF.get(String(name)), method: unknown = d.value;
+    if (typeof name !== "string" || typeof method !== "function" || mode === "open") return d;
+    return { ...d, value: casting(method as Method, mode) };
+  });
   Object.defineProperty(Tensor, "einsum", { value: casting(Tensor.einsum as Method, "low") });
 }
 
