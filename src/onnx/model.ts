@@ -290,7 +290,7 @@ export async function modelBytes(
   action: string,
   from: Loadable,
 ): Promise<[Uint8Array, string]> {
-  const isGiven = isInMemory(from), file = isGiven ? "model in memory" : pathOf(action, from);
+  const isGiven = isInMemory(from), file = isGiven ? "model in memory" : pathOf(action, from, true);
   const bytes = isGiven ? await bytesIn(from) : await fileBytes(file), start = bytes.subarray(0, 48);
   // no model begins with letters: pages in place of files that were not found do, and pointers to large files of Git
   if (start.length > 1 && start.every((b) => b === 9 || b === 10 || b === 13 || b >= 32 && b < 127)) {

@@ -139,7 +139,7 @@ export async function saveCheckpoint(
 }
 
 /** The bytes that {@linkcode saveCheckpoint} writes, where there are no files. */
-export async function checkpointBytes(contents: CheckpointContents): Promise<Uint8Array> {
+export async function checkpointBytes(contents: CheckpointContents): Promise<Uint8Array<ArrayBuffer>> {
   const { dict, metadata } = parts(contents);
   return await safeBytes(dict, { metadata });
 }
@@ -174,7 +174,7 @@ export async function loadCheckpoint<V extends object = Record<string, unknown>>
     });
   }
   const place = isInMemory(from) ? await bytesIn(from) : from;
-  const file = place instanceof Uint8Array ? "bytes" : pathOf(action, place);
+  const file = place instanceof Uint8Array ? "bytes" : pathOf(action, place, true);
   const { readCheckpoint } = await import("./formats/checkpoint_file.ts");
   return await readCheckpoint<V>(action, place, file, into, { strict, rng });
 }

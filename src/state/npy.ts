@@ -176,12 +176,12 @@ function headerOf(t: Tensor): Uint8Array {
 }
 
 /** The bytes of a `.npy` file with the values of `t`. @throws {DTypeError} for a dtype that NumPy has not */
-export async function npyBytes(t: Tensor): Promise<Uint8Array> {
+export async function npyBytes(t: Tensor): Promise<Uint8Array<ArrayBuffer>> {
   if (isLate()) await partsReady();
   return joined(headerOf(t), await bytesOfTensors([t])[0]());
 }
 
-function joined(head: Uint8Array, data: Uint8Array): Uint8Array {
+function joined(head: Uint8Array, data: Uint8Array): Uint8Array<ArrayBuffer> {
   const out = new Uint8Array(head.length + data.length);
   out.set(head);
   out.set(data, head.length);

@@ -183,7 +183,7 @@ export async function safeLoad<N extends string>(
 ): Promise<StateDict> {
   checkOptions("load safetensors", options, ["device"]);
   if (!isInMemory(from)) {
-    const path = pathOf("load safetensors", from);
+    const path = pathOf("load safetensors", from, true);
     if (path.endsWith(".index.json")) return loadShards(path, options);
   }
   return await withSource(from, options, (source) => parseSource(source).tensors);
@@ -327,7 +327,10 @@ function realizeAll(entries: readonly (readonly [string, Tensor])[]): void {
  * The bytes of a safetensors file with the tensors of `dict`.
  * @throws {DTypeError} for a dtype that the format has not
  */
-export async function safeBytes(dict: Readonly<StateDict>, options: SaveOptions = {}): Promise<Uint8Array> {
+export async function safeBytes(
+  dict: Readonly<StateDict>,
+  options: SaveOptions = {},
+): Promise<Uint8Array<ArrayBuffer>> {
   checkOptions("save tensors", options, ["metadata"]);
   checkMetadata(options.metadata);
   if (isLate()) await partsReady();

@@ -218,8 +218,23 @@ export function memorySource(bytes: Uint8Array, name: string, options: PlaceOpti
   return new MemorySource(name, own, placeOf(options), action);
 }
 
-/** The path of a URL, or the path itself. @throws {ArgumentError} for other URLs and other things */
-export function pathOf(action: string, path: unknown): string {
+/** What to write instead of what will hold bytes, or does in a form that nothing else takes; "" for other things. */
+function wayOut(x: unknown, isBytes: boolean): string {
+  if (x instanceof Promise) return "; await it first";
+  if (x instanceof Response) {
+    return isBytes ? "; pass new Uint8Array(await response.arrayBuffer())" : "; pass await response.blob(), its bytes";
+  }
+  if (!isBytes) return "";
+  if (x instanceof ArrayBuffer) return "; pass new Uint8Array(buffer)";
+  return x instanceof Blob ? "; pass new Uint8Array(await blob.arrayBuffer())" : "";
+}
+
+/**
+ * The path of a URL, or the path itself, of what can be given as bytes, too, or not.
+ *
+ * @throws {ArgumentError} for other URLs and other things
+ */
+export function pathOf(action: string, path: unknown, isLoadable = false): string {
   if (typeof path === "string" && /^[a-z]{2,}:\/\//i.test(path)) path = new URL(path);
   if (path instanceof URL) {
     if (path.protocol === "file:") {
@@ -231,7 +246,11 @@ export function pathOf(action: string, path: unknown): string {
     });
   }
   if (typeof path === "string" && path !== "") return path;
-  throw new ArgumentError(action, { reason: `it takes a path or a file: URL, not ${describe(path)}` });
+  throw new ArgumentError(action, {
+    reason: isLoadable
+      ? `it takes a path, a file: URL or bytes, not ${describe(path)}${wayOut(path, false)}`
+      : `it takes a path or a file: URL, not ${describe(path)}${path instanceof Promise ? wayOut(path, false) : ""}`,
+  });
 }
 
 /** Whether something is in memory, and no place of a file. */
@@ -259,7 +278,8 @@ export function folderOf(path: string): string {
 /** The bytes given. @throws {ArgumentError} for anything else */
 export function checkBytes(action: string, bytes: Uint8Array): Uint8Array {
   if (bytes instanceof Uint8Array) return bytes;
-  throw new ArgumentError(action, { reason: `it takes the bytes as a Uint8Array, not ${describe(bytes)}` });
+  const way = wayOut(bytes, true);
+  throw new ArgumentError(action, { reason: `it takes the bytes as a Uint8Array, not ${describe(bytes)}${way}` });
 }
 
 /**
@@ -276,7 +296,7 @@ export async function withSource<T>(
     const name = from instanceof Tensor ? "a tensor of bytes" : "bytes";
     return await use(new MemorySource(name, await bytesIn(from), device, "load"));
   }
-  const path = pathOf("load a file", from);
+  const path = pathOf("load a file", from, true);
   const file = fileDevice().openFile(path);
   try {
     return await use(new FileSource(String(from), file, 0, file.size, device, "load"));

@@ -303,7 +303,7 @@ export async function readGguf<N extends string = string>(
     if (file.metadata.get("split.no")?.value !== 0 || count > 99999) {
       throw source.bad("it is not the first of its parts");
     }
-    return [file, partsOf(pathOf("load a file", from), count, source)] as const;
+    return [file, partsOf(pathOf("load a file", from, true), count, source)] as const;
   });
   const tensors = new Map(first.tensors);
   for (const [i, path] of rest.entries()) {

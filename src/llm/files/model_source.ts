@@ -47,7 +47,7 @@ export async function findModel(given: ModelSource, download: DownloadOptions = 
     const reason = `it takes a path, a URL, or bytes (Uint8Array, ArrayBuffer, Blob, Tensor), not ${describe(given)}`;
     throw new ArgumentError("load a model", { reason });
   }
-  const path = pathOf("load a model", given), isFolder = isFile(`${path}/config.json`) === true;
+  const path = pathOf("load a model", given, true), isFolder = isFile(`${path}/config.json`) === true;
   if (!isFolder && isFile(path) === false) {
     const reason = "it is a folder without config.json, which folders of Hugging Face's have; give the path of a file";
     throw new FormatError("load", { file: String(given), reason });
