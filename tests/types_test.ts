@@ -49,15 +49,16 @@ Deno.test("types: values that are read are numbers, arrays of numbers, or what t
     copy = new Float32Array(d),
     list = [...d],
     sum = list.reduce((a, b) => a + b);
-  const bytes = d.byteLength, part = d.slice(0, 2), top = Math.max(...d), doubled = Array.from(d, (x) => 2 * x);
+  const sent = new Blob([d]).size + new Blob([t.dataSync(), d.buffer]).size;
+  const bytes = sent + d.byteLength, part = d.slice(0, 2), top = Math.max(...d), doubled = Array.from(d, (x) => 2 * x);
   const ints = await t.data<"int32">(), wide = await t.cast("int64").data<"int64">();
   const yes = await t.gt(2).any().item<"bool">(), big = await t.cast("int64").max().item<"int64">();
   const z = await Tensor.complex(t.float(), t.float()).sum().item<"complex64">();
   const rows = await t.reshape([1, 3]).tolist<number[][]>(), first = rows[0][0] + 1;
   const floats = t.float().dataSync<"float32">().map((x) => x / 2);
   proven<Same<typeof one, number>>();
-  proven<Same<typeof ints, Int32Array>>();
-  proven<Same<typeof wide, BigInt64Array>>();
+  proven<Same<typeof ints, Int32Array<ArrayBuffer>>>();
+  proven<Same<typeof wide, BigInt64Array<ArrayBuffer>>>();
   proven<Same<typeof yes, boolean>>();
   proven<Same<typeof big, number | bigint>>();
   assertEquals([one, total, percent, largest], [3, 4, "200.0 %", 2]);

@@ -133,7 +133,7 @@ export interface TensorFamilies
     UnpoolTensor {}
 
 /** The form of methods, of those that are there and of those that are loaded later. */
-let form: Form = (_, member) => member;
+let form: Form | undefined;
 
 /** Gives a class what families have. */
 export function addFamilies(prototype: TensorBase, families: readonly Family[]): void {

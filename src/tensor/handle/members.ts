@@ -19,7 +19,7 @@ export function expectMany(target: object): void {
 export type Form = (name: string | symbol, member: PropertyDescriptor) => PropertyDescriptor;
 
 /** Gives `target` all own properties of `from` but its constructor, in a form. */
-export function addMembers(target: object, from: object, form: Form): void {
+export function addMembers(target: object, from: object, form: Form = (_, member) => member): void {
   for (const key of Reflect.ownKeys(from)) {
     if (key !== "constructor") {
       Object.defineProperty(target, key, form(key, Object.getOwnPropertyDescriptor(from, key)!));

@@ -42,22 +42,31 @@ export function isComplexValue(x: unknown): x is ComplexValue {
 /** What `tolist()` gives: nested lists, or a value for rank 0. */
 export type NestedValues = number | boolean | bigint | ComplexValue | NestedValues[];
 
-/** What `data()` gives where no dtype is named: arrays of numbers. */
-export type NumberArray = Exclude<HostArray, BigInt64Array | BigUint64Array>;
+/** What `data()` gives where no dtype is named: arrays of numbers, of memory of their own, as `Blob` and `fetch` take them. */
+export type NumberArray =
+  | Uint8Array<ArrayBuffer>
+  | Int8Array<ArrayBuffer>
+  | Uint16Array<ArrayBuffer>
+  | Int16Array<ArrayBuffer>
+  | Uint32Array<ArrayBuffer>
+  | Int32Array<ArrayBuffer>
+  | Float16Array<ArrayBuffer>
+  | Float32Array<ArrayBuffer>
+  | Float64Array<ArrayBuffer>;
 
 /** What `data()` gives for a dtype named. */
 export type ArrayOf<D extends DTypeName = never> = [D] extends [never] ? NumberArray
-  : D extends "bool" | "uint8" | "uchar" ? Uint8Array
-  : D extends "int8" | "char" ? Int8Array
-  : D extends "int16" | "short" ? Int16Array
-  : D extends "uint16" | "ushort" ? Uint16Array
-  : D extends "int32" | "int" ? Int32Array
-  : D extends "uint32" | "uint" ? Uint32Array
-  : D extends "int64" | "long" ? BigInt64Array
-  : D extends "uint64" | "ulong" ? BigUint64Array
-  : D extends "float16" | "half" ? Float16Array
-  : D extends "float64" | "double" | "complex128" | "cdouble" ? Float64Array
-  : Float32Array;
+  : D extends "bool" | "uint8" | "uchar" ? Uint8Array<ArrayBuffer>
+  : D extends "int8" | "char" ? Int8Array<ArrayBuffer>
+  : D extends "int16" | "short" ? Int16Array<ArrayBuffer>
+  : D extends "uint16" | "ushort" ? Uint16Array<ArrayBuffer>
+  : D extends "int32" | "int" ? Int32Array<ArrayBuffer>
+  : D extends "uint32" | "uint" ? Uint32Array<ArrayBuffer>
+  : D extends "int64" | "long" ? BigInt64Array<ArrayBuffer>
+  : D extends "uint64" | "ulong" ? BigUint64Array<ArrayBuffer>
+  : D extends "float16" | "half" ? Float16Array<ArrayBuffer>
+  : D extends "float64" | "double" | "complex128" | "cdouble" ? Float64Array<ArrayBuffer>
+  : Float32Array<ArrayBuffer>;
 
 /** What `item()` gives for a dtype named. */
 export type ItemOf<D extends DTypeName> = D extends "bool" ? boolean
