@@ -168,14 +168,19 @@ function outermostFirst(u: UOp): readonly UOp[] {
   return ranges.toSorted((a, b) => steps.get(b)! - steps.get(a)!);
 }
 
-/** Elements that follow each other in all that a reduction reads, of those that it reduces: `ranges` has the innermost last. */
+/**
+ * Elements that follow each other in all that a reduction reads, of those that it reduces: `ranges` has the innermost last.
+ * Where a gate asks for one of the ranges, as at the edges of an image, rows end with it.
+ */
 function rowOf(u: UOp, ranges: readonly UOp[]): number {
-  const forms = toposort(u.src[0]).filter((x) => x.op === Ops.LOAD).map((l) => indexForm(l.src[0].src[1]));
+  const indices = toposort(u.src[0]).filter((x) => x.op === Ops.LOAD).map((l) => l.src[0]);
+  const forms = indices.map((i) => indexForm(i.src[1])), gates = indices.flatMap((i) => i.src.slice(2));
   const step = (r: UOp): number[] => forms.map((f) => strideAlong(f, r)), last = ranges[ranges.length - 1];
   const first = step(last);
   let row = sizeOf(last);
+  if (gates.some((g) => dependsOn(g, last))) return row;
   for (const r of ranges.slice(0, -1).reverse()) {
-    if (!step(r).every((s, i) => s === row * first[i])) break;
+    if (gates.some((g) => dependsOn(g, r)) || !step(r).every((s, i) => s === row * first[i])) break;
     row *= sizeOf(r);
   }
   return row;
