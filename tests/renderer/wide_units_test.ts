@@ -47,7 +47,7 @@ for (const [name, [m, n, k], columns, more, want, options] of CASES) {
   Deno.test(`wide units: ${name}`, () => {
     const dtype = options?.dtype ?? bfloat16, ast = productKernel(m, n, k, { dtype, ...options });
     const stages = [1, 2].map((input) => `STAGE:${input}:ring=2`).join(" ");
-    const p = toProgram(withOpts(ast, opts(`TC:-1:${unitOf(dtype, columns)} ${more} UNROLL:0:4 ${stages}`)), HOPPER);
+    const p = toProgram(withOpts(ast, opts(`TC:${unitOf(dtype, columns)} ${more} UNROLL:0:4 ${stages}`)), HOPPER);
     made.push(p);
     assertEquals(columnsIn(p), want);
     if (dtype === int8) return; // which the interpreter does not multiply
