@@ -110,8 +110,12 @@ try { m.run([1, 2]); } catch (e) { told.push(e.message); }
 console.log(JSON.stringify({ kinds: new Set(out).size, told }));
 `;
 
+/** What says to Node.js before 20.19 that files of a folder are modules. */
+const MODULES = '{ "type": "module" }\n';
+
 Deno.test("export to WASM: Node.js loads it from its folder; weights are bytes of any view, and of no other size", async () => {
   const { made, at } = await written("wasm", "digits"), n = (made.files.get("digits.bin") as Uint8Array).length;
+  await Deno.writeTextFile(`${at}/package.json`, MODULES);
   await Deno.writeTextFile(`${at}/main.mjs`, IN_NODE);
   await Deno.writeTextFile(`${at}/index.html`, "<!doctype html><title>not weights</title>");
   const programs = [[Deno.execPath(), "run", "--allow-read", "main.mjs"], ...(node ? [[node, "main.mjs"]] : [])];
@@ -145,6 +149,7 @@ if (isMainThread) {
 
 Deno.test("export to WASM: threads load modules of their own", async () => {
   const { at } = await written("wasm", "net");
+  await Deno.writeTextFile(`${at}/package.json`, MODULES);
   await Deno.writeTextFile(`${at}/main.mjs`, IN_THREADS);
   const [path, ...args] = node === undefined ? [Deno.execPath(), "run", "-A", "main.mjs"] : [node, "main.mjs"];
   assert.equal((await run(path, args, at)).trim(), "true 12");
