@@ -6,6 +6,7 @@
  */
 import { DTypeError } from "../helpers/errors.ts";
 import { describe } from "../helpers/options.ts";
+import { showAs } from "../helpers/text.ts";
 
 /** What family a dtype belongs to. */
 export type DTypeKind = "void" | "bool" | "int" | "uint" | "float" | "complex";
@@ -103,9 +104,7 @@ export class DType {
   }
 }
 
-for (const key of ["Deno.customInspect", "nodejs.util.inspect.custom"]) {
-  Object.defineProperty(DType.prototype, Symbol.for(key), { value: DType.prototype.toString });
-}
+showAs(DType.prototype, String);
 
 let nextId = 0;
 function make(name: string, kind: DTypeKind, bits: number, priority: number): DType {

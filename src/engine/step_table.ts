@@ -5,6 +5,7 @@
  * @module
  */
 import { byteText } from "../helpers/errors.ts";
+import { showAs } from "../helpers/text.ts";
 import { accessOf } from "./exec.ts";
 import { CompiledKernel, type ExecItem } from "./front/runners.ts";
 
@@ -40,8 +41,6 @@ function stepTable(items: readonly ExecItem[]): string {
 
 /** The list, which prints as its table. */
 export function printedAsTable(items: ExecItem[]): ExecItem[] {
-  for (const key of ["Deno.customInspect", "nodejs.util.inspect.custom"]) {
-    Object.defineProperty(items, Symbol.for(key), { value: () => stepTable(items), enumerable: false });
-  }
+  showAs(items, stepTable);
   return items;
 }

@@ -16,12 +16,12 @@ export function base64(bytes: Uint8Array): string {
   return btoa(text);
 }
 
-/** Makes Deno and Node.js print instances of a class as `text` says; for its static block. */
-export function showAs<T>({ prototype }: { readonly prototype: T }, text: (x: T) => string): void {
+/** Makes Deno and Node.js print an object, or all that have it as their prototype, as `text` says. */
+export function showAs<T extends object>(shown: T, text: (x: T) => string): void {
   for (const key of ["Deno.customInspect", "nodejs.util.inspect.custom"]) {
     const value = function (this: T): string {
       return text(this);
     };
-    Object.defineProperty(prototype, Symbol.for(key), { value, configurable: true, writable: true });
+    Object.defineProperty(shown, Symbol.for(key), { value, configurable: true, writable: true });
   }
 }

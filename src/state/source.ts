@@ -246,11 +246,9 @@ export function pathOf(action: string, path: unknown, isLoadable = false): strin
     });
   }
   if (typeof path === "string" && path !== "") return path;
-  throw new ArgumentError(action, {
-    reason: isLoadable
-      ? `it takes a path, a file: URL or bytes, not ${describe(path)}${wayOut(path, false)}`
-      : `it takes a path or a file: URL, not ${describe(path)}${path instanceof Promise ? wayOut(path, false) : ""}`,
-  });
+  const kinds = isLoadable ? "a path, a file: URL or bytes" : "a path or a file: URL";
+  const way = isLoadable || path instanceof Promise ? wayOut(path, false) : "";
+  throw new ArgumentError(action, { reason: `it takes ${kinds}, not ${describe(path)}${way}` });
 }
 
 /** Whether something is in memory, and no place of a file. */

@@ -21,7 +21,7 @@ import { type Weight, WeightStore } from "./weight_store.ts";
 /** A decoder: its description and what it computes. */
 export class Decoder {
   static {
-    showAs(Decoder, (d) => `Decoder: ${summaryOf(d)}`);
+    showAs(Decoder.prototype, (d) => `Decoder: ${summaryOf(d)}`);
   }
   /** What it is made of. */
   readonly spec: ModelSpec;

@@ -53,7 +53,7 @@ export interface Adapter {
 /** One weight. */
 export class Weight {
   static {
-    showAs(Weight, ({ shape, format: { name } }) => `Weight [${shape.join(", ")}] ${name}`);
+    showAs(Weight.prototype, ({ shape, format: { name } }) => `Weight [${shape.join(", ")}] ${name}`);
   }
   /** Row-major; the last axis is the one that products run along. */
   readonly shape: readonly number[];

@@ -24,7 +24,7 @@ const utf8 = new TextEncoder();
 /** The tokenizer of a model. */
 export class Tokenizer {
   static {
-    showAs(Tokenizer, ({ vocabulary: { kind }, size }) => `Tokenizer: ${kind}, ${size} tokens`);
+    showAs(Tokenizer.prototype, ({ vocabulary: { kind }, size }) => `Tokenizer: ${kind}, ${size} tokens`);
   }
   /** What it was made of. */
   readonly vocabulary: Vocabulary;

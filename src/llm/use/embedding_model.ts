@@ -29,7 +29,7 @@ const ACTION = "embed texts";
 /** An encoder that was loaded. */
 export class EmbeddingModel {
   static {
-    showAs(EmbeddingModel, ({ name, encoder: { spec } }) => {
+    showAs(EmbeddingModel.prototype, ({ name, encoder: { spec } }) => {
       return `EmbeddingModel ${name}: ${spec.architecture}, vectors of ${spec.dim}, context ${spec.context}`;
     });
   }

@@ -73,7 +73,7 @@ function sequencesOf(asked: LoadModelOptions["sequences"], { recurrent, architec
 /** A model that was loaded. What a call has in common with earlier ones is not computed again. */
 export class LanguageModel {
   static {
-    showAs(LanguageModel, ({ name, decoder, sequences }) => {
+    showAs(LanguageModel.prototype, ({ name, decoder, sequences }) => {
       return `LanguageModel ${name}: ${summaryOf(decoder)}${sequences > 1 ? `, ${sequences} texts at once` : ""}`;
     });
   }

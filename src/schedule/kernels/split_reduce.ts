@@ -57,13 +57,15 @@ export interface SplitKernel {
 }
 
 /**
- * Into how many parts a reduction of `length` elements is cut, of which there are `outputs`; 1 for none. `row` of the elements
- * lie in a row: on a grid no more threads share the reduction at once.
+ * Into how many parts a reduction of `length` elements is cut, of which there are `outputs`; 1 for none. So many of the elements
+ * as `row` gives lie in a row: on a grid no more threads share the reduction at once.
  */
-export function partsOf(outputs: number, length: number, caps: Capabilities, row: number = length): number {
+export function partsOf(outputs: number, length: number, caps: Capabilities, row: () => number = () => length): number {
   if (caps.hasGrid) {
-    const { units, unitThreads } = caps.grid!, groups = outputs * Math.min(1, row / GROUP_THREADS);
-    if (groups >= 2 * units || outputs * length < units * unitThreads) return 1;
+    const { units, unitThreads } = caps.grid!;
+    if (outputs * length < units * unitThreads) return 1; // without a look at what it reads
+    const groups = outputs * Math.min(1, row() / GROUP_THREADS);
+    if (groups >= 2 * units) return 1;
     return Math.max(1, Math.min(Math.floor(units * GROUPS_A_UNIT / groups), Math.floor(length / LEAST_PART_GRID)));
   }
   if (caps.threads < 2 || outputs >= caps.threads) return 1;
@@ -176,11 +178,10 @@ function rowOf(u: UOp, ranges: readonly UOp[]): number {
   const indices = toposort(u.src[0]).filter((x) => x.op === Ops.LOAD).map((l) => l.src[0]);
   const forms = indices.map((i) => indexForm(i.src[1])), gates = indices.flatMap((i) => i.src.slice(2));
   const step = (r: UOp): number[] => forms.map((f) => strideAlong(f, r)), last = ranges[ranges.length - 1];
-  const first = step(last);
+  const isCut = (r: UOp): boolean => gates.some((g) => dependsOn(g, r)), first = step(last);
   let row = sizeOf(last);
-  if (gates.some((g) => dependsOn(g, last))) return row;
   for (const r of ranges.slice(0, -1).reverse()) {
-    if (gates.some((g) => dependsOn(g, r)) || !step(r).every((s, i) => s === row * first[i])) break;
+    if (isCut(last) || isCut(r) || !step(r).every((s, i) => s === row * first[i])) break;
     row *= sizeOf(r);
   }
   return row;
@@ -213,7 +214,7 @@ export function splitKernel(ast: UOp, caps: Capabilities, slot: number): SplitKe
     ? cached
     : tiles > 0
     ? partsOfProduct(tiles, length, caps)
-    : partsOf(outputs, length, caps, caps.hasGrid ? rowOf(u, ranges) : length);
+    : partsOf(outputs, length, caps, () => rowOf(u, ranges));
   if (want < 2 || outputs * want > INT32_MAX) return undefined;
   let next = freeIds(toposort(ast)).range;
   const fresh = (size: number, kind: AxisKind): UOp => range(size, next++, kind);
