@@ -14,7 +14,7 @@
  */
 
 /** Part of the cache key: raised whenever the text below changes meaning. */
-export const RUNTIME_ABI = 2;
+export const RUNTIME_ABI = 3;
 
 /** Words before the buffer addresses of a command. */
 export const COMMAND_HEADER = 5;
@@ -35,8 +35,9 @@ export const RUNTIME_SYMBOLS = {
   dino_copy_out: { parameters: ["buffer", "u64", "u64"], result: "void" },
   dino_copy: { parameters: ["u64", "u64", "u64"], result: "void" },
   dino_run: { parameters: ["buffer", "i32", "buffer"], result: "void" },
-  dino_run_watched: { parameters: ["buffer", "i32", "buffer", "buffer", "i32", "i32", "f64"], result: "void" },
+  dino_run_watched: { parameters: ["buffer", "i32", "buffer", "buffer", "i32", "i32", "i32"], result: "void" },
   dino_counters: { parameters: ["buffer", "i32"], result: "i32" },
+  dino_populate: { parameters: ["buffer", "u64"], result: "void" },
 } as const;
 
 /** The source. */
@@ -111,18 +112,20 @@ static double now_ms(void) {
 }
 
 /* What a thread did of a command: a row each, while somebody watches: which command and on which core as one number (ROW),
-   when it began and ended, and where counters are read, these; -1 where there are none. Each thread has a part of the
-   memory for them, which begins with how many there are: none waits for a line that another one writes, and nobody looks
-   at what others wrote while commands run. */
+   when it began and ended, and where counters are read, these; -1 where there are none. Rows are narrow: what they cost is
+   most of all the memory that the system gives for them, page by page. Each thread has a part of that, which begins with how
+   many rows there are: none waits for a line that another one writes, and nobody looks at what others wrote while commands
+   run. */
 #define SOFT 3 /* counted by the system: page faults, turns that others took, milliseconds on a core */
 #define HARD 3 /* by the processor: cycles, instructions, cache misses */
 #define COUNTERS (SOFT + HARD)
-#define ROW(command, core) ((command) * 4096 + (core) + 1)
-#define ROWS_HEAD 8 /* numbers of a part before its rows */
-typedef struct { double id, begin, end, counts[]; } row_t;
-static double *rows; /* set by who runs commands, before it publishes any */
-static int row_words, rows_part, rows_threads, rows_count; /* numbers of a row and of a part, parts, whether counters are read */
-static double rows_start, row_command;
+#define ROW(command, core) ((command) << 12 | (unsigned)((core) + 1))
+#define ROWS_HEAD 16 /* words of a part before its rows */
+typedef struct { uint32_t id; float begin, end, counts[]; } row_t;
+static uint32_t *rows; /* set by who runs commands, before it publishes any */
+static int row_words, rows_part, rows_threads, rows_count; /* words of a row and of a part, parts, whether counters are read */
+static double rows_start;
+static uint32_t row_command;
 
 #ifdef HAS_COUNTERS
 static const uint64_t counted[HARD] = {PERF_COUNT_HW_CPU_CYCLES, PERF_COUNT_HW_INSTRUCTIONS, PERF_COUNT_HW_CACHE_MISSES};
@@ -193,9 +196,9 @@ int dino_counters(char *error, int size) {
   return found;
 }
 
-/* Begins the row of a thread for the command that runs; NULL where there is no room. */
-static row_t *begin_row(unsigned thread, double now) {
-  double *part = rows + (size_t)thread * rows_part;
+/* Begins the row of a thread for the command that runs; NULL where there is no room. before has what counters say. */
+static row_t *begin_row(unsigned thread, double now, double *before) {
+  uint32_t *part = rows + (size_t)thread * rows_part;
   if (thread >= (unsigned)rows_threads) return NULL;
   int at = ROWS_HEAD + (int)part[0] * row_words, core = -1;
   if (at + row_words > rows_part) return NULL;
@@ -205,17 +208,17 @@ static row_t *begin_row(unsigned thread, double now) {
   core = sched_getcpu();
 #endif
   row->id = ROW(row_command, core);
-  row->begin = now - rows_start;
-  if (rows_count) read_counters(row->counts);
+  row->begin = (float)(now - rows_start);
+  if (rows_count) read_counters(before);
   return row;
 }
-/* Ends it for now: before the chunk is counted as done, since nobody waits for the thread itself. counts are those of before. */
+/* Ends it for now: before the chunk is counted as done, since nobody waits for the thread itself. */
 static void end_row(row_t *row, const double *before, double now) {
-  row->end = now - rows_start;
+  row->end = (float)(now - rows_start);
   if (!rows_count) return;
   double counts[COUNTERS];
   read_counters(counts);
-  for (int i = 0; i < COUNTERS; i++) if (counts[i] >= 0) row->counts[i] = counts[i] - before[i];
+  for (int i = 0; i < COUNTERS; i++) row->counts[i] = counts[i] >= 0 ? (float)(counts[i] - before[i]) : -1;
 }
 
 /* Takes chunks of kernel number id until none is left: those of the thread's own part, then of the next ones. now is the time,
@@ -233,9 +236,7 @@ static void work(unsigned thread, unsigned id, double now) {
       continue;
     }
     command_t *c = current; /* stays until this chunk is counted as done */
-    if (rows && !row && (row = begin_row(thread, now ? now : now_ms())) && rows_count) {
-      memcpy(before, row->counts, sizeof before);
-    }
+    if (rows && !row) row = begin_row(thread, now ? now : now_ms(), before);
     uint64_t i = c->chunks * (part + 1) / count - left;
     int begin = (int)(c->extent * i / c->chunks), end = (int)(c->extent * (i + 1) / c->chunks);
     ((kernel_t)c->fn)((void **)c->args, (const unsigned long long *)(c->args + c->nbufs), begin, end);
@@ -286,8 +287,7 @@ static void run_all(void *commands, int n, double *ends) {
   for (int k = 0; k < n; k++, row_command++, c = (command_t *)((uint64_t *)c + c->words)) {
     if (c->chunks <= 1 || worker_count == 0) {
       double before[COUNTERS];
-      row_t *row = rows ? begin_row(0, now) : NULL;
-      if (row && rows_count) memcpy(before, row->counts, sizeof before);
+      row_t *row = rows ? begin_row(0, now, before) : NULL;
       ((kernel_t)c->fn)((void **)c->args, (const unsigned long long *)(c->args + c->nbufs), 0, (int)c->extent);
       if (ends) ends[k] = (now = now_ms()) - start;
       if (row) end_row(row, before, now);
@@ -321,19 +321,32 @@ void dino_run(void *commands, int n, double *ends) {
   pthread_mutex_unlock(&running);
 }
 
-/* The same, and what each thread did of each command, in rows behind those that are there: into has parts of part numbers
+/* The same, and what each thread did of each command, in rows behind those that are there: into has parts of part words
    for so many threads; part is negative where the counters are read too. The first command is number first in rows. */
-void dino_run_watched(void *commands, int n, double *ends, double *into, int part, int threads, double first) {
+void dino_run_watched(void *commands, int n, double *ends, uint32_t *into, int part, int threads, int first) {
   pthread_mutex_lock(&running);
   rows_count = part < 0;
   row_words = 3 + (rows_count ? COUNTERS : 0);
   rows_part = part < 0 ? -part : part;
   rows_threads = threads;
-  row_command = first;
+  row_command = (uint32_t)first;
   rows = into;
   run_all(commands, n, ends);
   rows = NULL;
   pthread_mutex_unlock(&running);
+}
+
+/* Has the system give all pages of new memory at once, which takes a small part of what one after the other does when each is
+   first written to. Where it cannot, they come then. */
+void dino_populate(char *memory, uint64_t nbytes) {
+#ifdef __linux__
+  uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = ((uintptr_t)memory + page - 1) / page * page;
+  uintptr_t end = ((uintptr_t)memory + nbytes) / page * page;
+  if (begin < end) (void)madvise((void *)begin, end - begin, 23 /* MADV_POPULATE_WRITE, of Linux 5.14 */);
+#else
+  (void)memory;
+  (void)nbytes;
+#endif
 }
 
 /* Keeps this library where it is: threads may still wait in it, and memory come back to it, when the last module that

@@ -331,7 +331,11 @@ class Runner {
   readonly threadTimes: ThreadRows;
 
   constructor(private readonly runtime: Runtime) {
-    this.threadTimes = new ThreadRows(() => uncounted(runtime), () => runtime.dino_number(5));
+    this.threadTimes = new ThreadRows(
+      () => uncounted(runtime),
+      () => runtime.dino_number(5),
+      (rows) => runtime.dino_populate(rows, BigInt(rows.byteLength)),
+    );
   }
 
   run({ words }: Commands, count: number, ends: Float64Array<ArrayBuffer> | undefined): void {

@@ -15,17 +15,17 @@ const COUNTED: readonly (readonly [keyof ThreadCounts, string])[] = [
   ["instructions", "instructions"],
   ["cacheMisses", "cache misses"],
 ];
-/** Numbers of a row: launch and core in one, begin, end; of one with what is counted; and of a part before its rows. */
-const WORDS = 3, COUNTED_WORDS = WORDS + COUNTED.length, HEAD = 8;
-/** Cores, and launches of a list, fewer than these: in the first number of a row list, launch and core + 1 are digits. */
-const CORES = 4096, LAUNCHES = 2 ** 20;
-/** Numbers of the memory that threads fill before the next one, at least. */
-const ROOM = 1 << 17;
+/** Words of a row: launch and core in one, begin, end; of one with what is counted; and of a part before its rows. */
+const WORDS = 3, COUNTED_WORDS = WORDS + COUNTED.length, HEAD = 16;
+/** Cores, and launches of a memory, fewer than these: in the first word of a row launch and core + 1 are digits. */
+const CORES = 2 ** 12, LAUNCHES = 2 ** 20;
+/** Words of the memory that threads fill before the next one, at least. */
+const ROOM = 1 << 18;
 
 /** Memory for rows, a part for each thread. */
 interface Memory {
-  readonly rows: Float64Array<ArrayBuffer>;
-  /** Numbers of a part, and of a row. */
+  readonly rows: Uint32Array<ArrayBuffer>;
+  /** Words of a part, and of a row. */
   readonly part: number;
   readonly words: number;
   /** Whether rows have what is counted. */
@@ -33,6 +33,8 @@ interface Memory {
   readonly threads: number;
   /** The list of launches that was first written to it. */
   readonly first: number;
+  /** The first launch of each list from that one on, counted from the first of the memory. */
+  readonly starts: number[];
 }
 
 /** Who watches: the memory that was filled meanwhile, and from which list of launches on. */
@@ -56,23 +58,24 @@ class Watch implements ThreadWatch {
 }
 
 /** What threads wrote, thread by thread: each with the list of launches that it is of. */
-function* timesIn({ rows, part, words, threads, first }: Memory): Generator<readonly [list: number, time: ThreadTime]> {
+function* timesIn(
+  { rows, part, words, threads, first, starts }: Memory,
+): Generator<readonly [list: number, time: ThreadTime]> {
+  const numbers = new Float32Array(rows.buffer);
   for (let thread = 0; thread < threads; thread++) {
     const begin = thread * part + HEAD, end = begin + rows[thread * part] * words;
-    for (let at = begin; at < end; at += words) {
-      const [id, beginMs, endMs, ...counts] = rows.subarray(at, at + words), core = id % CORES - 1;
-      const command = Math.floor(id / CORES),
-        launch = command % LAUNCHES,
-        list = first + Math.floor(command / LAUNCHES);
-      const known = COUNTED.map(([name], i) => [name, counts[i]] as const).filter(([, n]) => n >= 0);
-      const isCounted = known.length > 0;
-      yield [list, {
-        launch,
+    for (let at = begin, list = 0; at < end; at += words) {
+      const core = rows[at] % CORES - 1, command = Math.floor(rows[at] / CORES);
+      while (list + 1 < starts.length && starts[list + 1] <= command) list++; // rows of a thread are in order
+      const known = COUNTED.map(([name], i) => [name, numbers[at + WORDS + i]] as const)
+        .filter(([, n], i) => WORDS + i < words && n >= 0);
+      yield [first + list, {
+        launch: command - starts[list],
         thread,
         core,
-        beginMs,
-        endMs,
-        counts: isCounted ? Object.fromEntries(known) : undefined,
+        beginMs: numbers[at + 1],
+        endMs: numbers[at + 2],
+        counts: known.length > 0 ? Object.fromEntries(known) : undefined,
       }];
     }
   }
@@ -95,8 +98,13 @@ export class ThreadRows implements ThreadTimes {
   /**
    * @param uncounted what the system does not count
    * @param threads how many there are
+   * @param populate readies new memory for writing
    */
-  constructor(readonly uncounted: () => string | undefined, private readonly threads: () => number) {}
+  constructor(
+    readonly uncounted: () => string | undefined,
+    private readonly threads: () => number,
+    private readonly populate: (rows: Uint32Array<ArrayBuffer>) => void,
+  ) {}
 
   start(counts: boolean): ThreadWatch {
     if (counts && !this.counts) this.handOver(); // rows of one memory are alike
@@ -125,21 +133,25 @@ export class ThreadRows implements ThreadTimes {
   place(count: number): Memory | undefined {
     if (this.watches.size === 0) return undefined;
     this.list++;
-    if (count >= LAUNCHES) return undefined;
+    if (count >= LAUNCHES) return void this.handOver(); // lists of one memory follow each other
     const words = this.counts ? COUNTED_WORDS : WORDS;
     let { memory } = this;
-    if (memory !== undefined && HEAD + (this.used + count) * words > memory.part) this.handOver();
-    if ((memory = this.memory) === undefined) {
-      const threads = this.threads(), part = Math.max(Math.floor(ROOM / threads), HEAD + count * words);
-      const rows = new Float64Array(threads * part);
-      memory = this.memory = { rows, part, words, isCounted: this.counts, threads, first: this.list };
+    if (memory !== undefined && (HEAD + (this.used + count) * words > memory.part || this.used + count > LAUNCHES)) {
+      this.handOver();
     }
+    if ((memory = this.memory) === undefined) {
+      const threads = this.threads(), part = 16 * Math.ceil(Math.max(ROOM / threads, HEAD + count * words) / 16);
+      const rows = new Uint32Array(threads * part);
+      this.populate(rows);
+      memory = this.memory = { rows, part, words, isCounted: this.counts, threads, first: this.list, starts: [] };
+    }
+    memory.starts.push(this.used);
     this.used += count;
     return memory;
   }
   /** The number of the first launch of the list that is placed, in rows of this memory. */
-  firstOf({ first }: Memory): number {
-    return (this.list - first) * LAUNCHES;
+  firstOf({ starts }: Memory): number {
+    return starts[starts.length - 1];
   }
 }
 

@@ -284,16 +284,32 @@ function runOther(item: ExecItem, debug: number, underWay: UnderWay): void {
   ended();
 }
 
+/** Runs a copy, all that there was to do since `startMs`, scheduled until `scheduledMs`, and tells of the three by one call. */
+export function runCopy(item: ExecItem, startMs: number, scheduledMs: number): void {
+  const { bufs: [to, from] } = item;
+  copyBuffer(to, from);
+  GlobalCounters.copyCount++;
+  spans.listener?.copied?.({ name: textOf(item), device: to.device.name }, startMs, scheduledMs, performance.now());
+}
+
 /** What a step does that is no kernel, for people. */
 function textOf({ runner, bufs }: ExecItem): string {
+  const { nbytes } = bufs[0];
   if (runner instanceof CollectiveStep) {
     return `${runner.what.kind} ${byteText(runner.nbytes)} ${runner.what.rankText}`;
   }
-  const nbytes = byteText(bufs[0].nbytes);
-  if (runner instanceof CustomOp) return `${runner.name} ${nbytes}`;
-  const { to, from } = runner as BufferCopy | BufferXfer;
-  return `copy ${nbytes}, ${to} <- ${from}`;
+  if (runner instanceof CustomOp) return `${runner.name} ${byteText(nbytes)}`;
+  const { to, from } = runner as BufferCopy | BufferXfer, last = copyTexts.get(nbytes);
+  if (last?.to === to && last.from === from) return last.text;
+  const text = `copy ${byteText(nbytes)}, ${to} <- ${from}`;
+  if (copyTexts.size === MAX_TEXTS) copyTexts.clear();
+  copyTexts.set(nbytes, { to, from, text });
+  return text;
 }
+/** What is said of copies, by their bytes: those of a step are the same ones each time. */
+const copyTexts = new Map<number, { readonly to: string; readonly from: string; readonly text: string }>();
+/** How many of them are kept. */
+const MAX_TEXTS = 64;
 
 /** Tells of what is no kernel, and has ended. */
 function tellOther(item: ExecItem, debug: number, startMs: number): void {

@@ -7,7 +7,7 @@ import { releaseStorage } from "../device/buffer.ts";
 import { watchMemory } from "../device/ledger.ts";
 import { relieveDevices } from "../device/pressure.ts";
 import { envNumber } from "../helpers/env.ts";
-import { timed } from "../helpers/spans.ts";
+import { type SpanListener, spans, tellSpan, timed } from "../helpers/spans.ts";
 import { type BoundSchedule, scheduleNodes, type TakeBuffer } from "../schedule/schedule.ts";
 import { Storage } from "../uop/core/args.ts";
 import { Ops } from "../uop/core/ops.ts";
@@ -19,7 +19,7 @@ import { memoryOf } from "../uop/graph/writes.ts";
 import { passTimes } from "../uop/rewrite/record.ts";
 import { debugRewrites, debugSchedule, watchStats } from "./debug.ts";
 import { runAgreed } from "./collective.ts";
-import { execItems, runItems } from "./exec.ts";
+import { execItems, runCopy, runItems, stepLog } from "./exec.ts";
 import { type Capture, currentCapture, readLog, setCapture, type UseListener, useLog } from "./front/listening.ts";
 import type { ExecItem } from "./front/runners.ts";
 import { printedAsTable } from "./step_table.ts";
@@ -58,12 +58,18 @@ export function realizeNodes(
   readLog.look?.(nodes);
   const below = useLog.listener === undefined ? [] : belowOf(heard);
   const debug = envNumber("DEBUG"), counted = debug >= 2 ? passTimes() : undefined, start = performance.now();
-  const bound = debugRewrites(() => scheduled(nodes, capture?.take));
+  const hearer = hearerOfCopies(debug), take = capture?.take;
+  const bound = debugRewrites(() => hearer === undefined ? scheduled(nodes, take) : scheduleNodes(nodes, take));
+  const end = hearer === undefined ? 0 : performance.now(), isHeard = hearer !== undefined && isCopy(bound);
+  if (hearer !== undefined && !isHeard) tellSpan(hearer, "schedule", "schedule", start, end, undefined, bound);
   if (bound.variant.items.length > 0) {
     if (debug >= 1) debugSchedule(bound, performance.now() - start, counted);
     const items = execItems(bound);
     try {
-      timed("run", "run", () => runAgreed(bound.variant, items, () => runItems(items)), () => ({ subject: bound }));
+      if (isHeard) runAgreed(bound.variant, items, () => runCopy(items[0], start, end));
+      else {timed("run", "run", () =>
+          runAgreed(bound.variant, items, () =>
+            runItems(items)), () => ({ subject: bound }));}
     } catch (error) {
       for (const storage of bound.made) releaseStorage(storage);
       throw error;
@@ -76,6 +82,16 @@ export function realizeNodes(
   if (useLog.listener !== undefined) tellUses(useLog.listener, below);
   if (capture === undefined) releaseUploads(bound);
   rotateInternTable();
+}
+
+/** Who hears of a schedule that is one copy by one call, if all who listen do. */
+function hearerOfCopies(debug: number): SpanListener | undefined {
+  const { listener } = spans;
+  return listener?.copied !== undefined && debug < 2 && stepLog.listener === undefined ? listener : undefined;
+}
+
+function isCopy({ variant: { items } }: BoundSchedule): boolean {
+  return items.length === 1 && items[0].kind === "copy";
 }
 
 /** What nodes are computed from, whichever of it a schedule is to make. */

@@ -53,6 +53,12 @@ export interface LaunchedStep {
   readonly runner: { readonly name: string; readonly device: string };
 }
 
+/** A copy, as a span tells of it. */
+export interface CopyName {
+  readonly name: string;
+  readonly device: string;
+}
+
 /** Hears spans. */
 export interface SpanListener {
   /** Called with each span. */
@@ -72,6 +78,11 @@ export interface SpanListener {
     originMs: number,
     ends: Float64Array,
   ): void;
+  /**
+   * Hears of a schedule, its run and the one copy that this was, by one call and three readings of the clock in place of three
+   * and six: a program's batches come so. Where it is absent, or others listen, they are told one by one.
+   */
+  copied?(copy: CopyName, startMs: number, scheduledMs: number, endMs: number): void;
   /** False where it wants no lines of the user's with operations, for now: each costs a stack. {@linkcode tellLines} says so. */
   lines?: boolean;
 }

@@ -8,7 +8,15 @@
 import { getDevice, openDevices } from "../device/device.ts";
 import type { ThreadCounts, ThreadWatch } from "../device/program.ts";
 import type { CompiledKernel, ExecItem } from "../engine/front/runners.ts";
-import { listen, type Span, type SpanKind, type SpanListener, spans, tellLines } from "../helpers/spans.ts";
+import {
+  type CopyName,
+  listen,
+  type Span,
+  type SpanKind,
+  type SpanListener,
+  spans,
+  tellLines,
+} from "../helpers/spans.ts";
 import { lineText } from "../helpers/stack.ts";
 import type { LinearProgram } from "../renderer/renderer.ts";
 import type { Work } from "../uop/core/recording.ts";
@@ -105,16 +113,31 @@ const KINDS: readonly SpanKind[] = [
   "read",
 ];
 
-/** What a record is, by its first number. */
-const SPAN = 0, LAUNCHES = 1, MEMORY = 2;
-/** Numbers of a record: of a span, of memory, and of launches before the end of each. */
-const SPAN_SIZE = 9, MEMORY_SIZE = 4, LAUNCHES_HEAD = 8;
+/**
+ * What a record is: the lowest digit of its first number, to the base of how many there are. The digits above it are of a span
+ * its kind, whether it is queued, device + 1, and its text or, of a launch, its kernel; of launches how many there are; of
+ * memory the device; of an arrow its number: it is of the span before it; of a copy with its schedule and its run what a span
+ * has. Records are short: what they cost is most of all the
+ * memory that the system gives for them, page by page.
+ */
+const SPAN = 0, LAUNCHES = 1, MEMORY = 2, FLOW = 3, COPY = 4, RECORDS = 5;
+/** Numbers of a record: of a span, of memory, of a copy, and of launches before the ends of two in each. */
+const SPAN_SIZE = 3, MEMORY_SIZE = 3, COPY_SIZE = 4, LAUNCHES_HEAD = 6;
+/** Spans of a record of a copy. */
+const COPY_SPANS = 3;
+/** Digits: one of a kind, what a span that is queued has more, and one of a device. */
+const KIND_UNIT = RECORDS, QUEUED = KIND_UNIT * 16, DEVICE_UNIT = QUEUED * 2, DEVICES = 2 ** 16;
+const NAME_UNIT = DEVICE_UNIT * DEVICES;
+/** Lists of launches, fewer than these: replay + 1 is the digit above. */
+const LISTS = 2 ** 26;
 
 /** Records one behind the other, in pieces: what was written is never moved. */
 class Log {
   private readonly full: Float64Array<ArrayBuffer>[] = [];
   /** Where is written now. */
   piece: Float64Array<ArrayBuffer> = new Float64Array(PIECE);
+  /** The same, as twice as many numbers. */
+  halves: Float32Array<ArrayBuffer> = new Float32Array(this.piece.buffer);
   private end = 0;
 
   /** Where in `piece` a record of so many numbers goes. */
@@ -122,6 +145,7 @@ class Log {
     if (this.end + size > this.piece.length) {
       this.full.push(this.piece.subarray(0, this.end));
       this.piece = new Float64Array(Math.max(PIECE, size));
+      this.halves = new Float32Array(this.piece.buffer);
       this.end = 0;
     }
     const at = this.end;
@@ -157,8 +181,9 @@ export class Profiler {
   private readonly log = new Log();
   private count = 0;
   private dropped = 0;
-  /** Names of spans, their kinds and devices. */
+  /** Names of spans, and of devices. */
   private readonly texts = new Texts();
+  private readonly devices = new Texts();
   private readonly kernels: ProfiledKernel[] = [];
   private readonly kernelOf = new Map<LinearProgram, number>();
   /** Kernels that were launched together, by number. */
@@ -199,6 +224,7 @@ export class Profiler {
       this.weighLines(endMs);
       this.sample(endMs);
     };
+    listener.copied = (copy, startMs, scheduledMs, endMs) => this.hearCopy(copy, startMs, scheduledMs, endMs);
     for (const { name } of this.opened) this.threadsOf(name);
     this.stopListening = listen(listener);
   }
@@ -246,18 +272,15 @@ export class Profiler {
     }
     this.count += n;
     const list = n === 1 ? this.alone(items[0]) : this.listOf.get(items) ?? this.list(items), { threads } = list;
-    let at = this.log.reserve(LAUNCHES_HEAD + n);
-    const { piece } = this.log;
-    piece[at++] = LAUNCHES;
-    piece[at++] = list.number;
-    piece[at++] = originMs;
-    piece[at++] = n;
-    piece[at++] = threads === undefined ? 0 : threads.list;
-    piece[at++] = replay;
-    piece[at++] = startMs;
-    piece[at++] = endMs;
-    // by one call each: what runs so seldom is interpreted, and slow by numbers
-    piece.set(ends.length === n ? ends : ends.subarray(0, n), at);
+    const at = this.log.reserve(LAUNCHES_HEAD + (n + 1 >> 1)), { piece, halves } = this.log;
+    piece[at] = LAUNCHES + RECORDS * n;
+    piece[at + 1] = list.number + LISTS * (replay + 1);
+    piece[at + 2] = threads === undefined ? 0 : threads.list;
+    piece[at + 3] = originMs;
+    piece[at + 4] = startMs;
+    piece[at + 5] = endMs;
+    // by one call: what runs so seldom is interpreted, and slow by numbers
+    halves.set(ends.length === n ? ends : ends.subarray(0, n), 2 * (at + LAUNCHES_HEAD));
   }
 
   /** What is kept of steps that run again and again. */
@@ -291,42 +314,75 @@ export class Profiler {
   private hear({ kind, name, startMs, endMs, device, deviceMs, isQueued, later, subject }: Span): void {
     if (this.count >= MAX_SPANS) return void this.dropped++;
     this.count++;
-    const isLaunch = kind === "launch", { texts } = this;
+    const isLaunch = kind === "launch", { texts, devices } = this;
     let flow = 0;
     if (kind === "schedule" || kind === "replay") this.weighLines(endMs);
     if (kind === "compile") {
       this.threadsOf(device!); // before the first of its kernels runs
       this.compileMs += endMs - startMs;
     }
-    if (kind === "compile" || (kind === "copy" && !this.opened.some((d) => d.name === device))) {
+    if (kind === "compile" || (kind === "copy" && !this.isOpened(device!))) {
       this.open();
     }
     if (kind === "schedule" && subject !== undefined) {
       if (this.scheduled.push([subject, flow = ++this.flows]) > MAX_SCHEDULED) this.scheduled.shift();
-    } else if (kind === "run") {
-      const at = this.scheduled.findIndex(([of]) => of === subject);
-      if (at >= 0) flow = this.scheduled.splice(at, 1)[0][1];
-    }
+    } else if (kind === "run") flow = this.arrowTo(subject);
     // others take no memory
     if (kind === "run" || kind === "replay" || kind === "copy" || kind === "read") this.sample(endMs);
     const where = kind === "pass" ? (subject as Work | undefined)?.device || undefined : device;
+    const of = isLaunch ? this.kernel(subject as ExecItem) : texts.number(name);
+    const on = where === undefined ? 0 : devices.number(where) + 1, queued = isQueued === true ? QUEUED : 0;
     const at = this.log.reserve(SPAN_SIZE), { piece } = this.log;
-    piece[at] = SPAN;
-    piece[at + 1] = KINDS.indexOf(kind);
-    piece[at + 2] = texts.number(name);
-    piece[at + 3] = where === undefined ? -1 : texts.number(where);
-    piece[at + 4] = isLaunch ? this.kernel(subject as ExecItem) : -1;
+    piece[at] = SPAN + KIND_UNIT * KINDS.indexOf(kind) + queued + DEVICE_UNIT * on + NAME_UNIT * of;
     // the host waits for the device: its own time ends when the host goes on
-    piece[at + 5] = deviceMs !== undefined && isWork(kind) ? Math.max(startMs, endMs - deviceMs) : startMs;
-    piece[at + 6] = endMs;
-    piece[at + 7] = isQueued === true ? 1 : 0;
-    piece[at + 8] = flow;
+    piece[at + 1] = deviceMs !== undefined && isWork(kind) ? Math.max(startMs, endMs - deviceMs) : startMs;
+    piece[at + 2] = endMs;
+    if (flow > 0) {
+      const after = this.log.reserve(1);
+      this.log.piece[after] = FLOW + RECORDS * flow;
+    }
     if (later === undefined) return;
     this.later.push(
-      later.then(([startMs, endMs]) => piece.set([startMs, endMs, 0], at + 5), () => {}), // lost: it stays queued
+      later.then(([startMs, endMs]) => {
+        piece[at] -= queued;
+        piece[at + 1] = startMs;
+        piece[at + 2] = endMs;
+      }, () => {}), // lost: it stays queued
     );
   }
 
+  /** The arrow from a schedule to its run; 0 where there is none. Most often it is the last one. */
+  private arrowTo(subject: unknown): number {
+    const { scheduled } = this;
+    for (let at = scheduled.length - 1; at >= 0; at--) {
+      const [of, flow] = scheduled[at];
+      if (of !== subject) continue;
+      if (at === scheduled.length - 1) scheduled.pop();
+      else scheduled.splice(at, 1);
+      return flow;
+    }
+    return 0;
+  }
+
+  /** Hears of a schedule of one copy, the copy and the run that it was. */
+  private hearCopy({ name, device }: CopyName, startMs: number, scheduledMs: number, endMs: number): void {
+    if (this.count + COPY_SPANS > MAX_SPANS) return void (this.dropped += COPY_SPANS);
+    this.count += COPY_SPANS;
+    this.weighLines(endMs);
+    if (!this.isOpened(device)) this.open();
+    this.sample(endMs);
+    const of = DEVICE_UNIT * (this.devices.number(device) + 1) + NAME_UNIT * this.texts.number(name);
+    const at = this.log.reserve(COPY_SIZE), { piece } = this.log;
+    piece[at] = COPY + of;
+    piece[at + 1] = startMs;
+    piece[at + 2] = scheduledMs;
+    piece[at + 3] = endMs;
+  }
+
+  private isOpened(device: string): boolean {
+    for (const { name } of this.opened) if (name === device) return true;
+    return false;
+  }
   /** Looks for devices that have been opened. */
   private open(): void {
     const before = new Map(this.opened.map((d, i) => [d, this.used[i]]));
@@ -341,12 +397,11 @@ export class Profiler {
       const { used } = opened[i].allocator;
       if (this.used[i] === used) continue;
       this.used[i] = used;
-      const device = this.texts.number(opened[i].name);
+      const device = this.devices.number(opened[i].name);
       const at = this.log.reserve(MEMORY_SIZE), { piece } = this.log;
-      piece[at] = MEMORY;
-      piece[at + 1] = device;
-      piece[at + 2] = ms;
-      piece[at + 3] = used;
+      piece[at] = MEMORY + RECORDS * device;
+      piece[at + 1] = ms;
+      piece[at + 2] = used;
     }
   }
 
@@ -370,12 +425,13 @@ export class Profiler {
 
   /** What was collected. */
   collected(): Collected {
-    const { startMs, dropped, uncounted, lists } = this, { list: texts } = this.texts, endMs = performance.now();
+    const { startMs, dropped, uncounted, lists } = this, { list: texts } = this.texts, { list: devices } = this.devices;
+    const endMs = performance.now();
     const kernels = this.kernels.map((k) => ({ ...k })), samples = new Map<string, [number, number][]>();
     const spans: ProfiledSpan[] = [], parts: ThreadPart[] = [];
     let { flows } = this, pending = 0; // from there on launches and copies are in no run yet
-    const arrows = (own: number): number[] => {
-      const out = own === 0 ? [] : [own], seen = new Set<string>();
+    const arrows = (): number[] => {
+      const out: number[] = [], seen = new Set<string>();
       for (const span of spans.slice(pending)) {
         if (!isWork(span.kind) || seen.has(span.device!)) continue;
         seen.add(span.device!);
@@ -385,30 +441,41 @@ export class Profiler {
       pending = spans.length;
       return out;
     };
-    const readSpan = (r: Float64Array): void => {
-      const [, kind, name, device, kernel, startMs, endMs, isQueued, flow] = r, k = KINDS[kind];
+    const readSpan = ([head, startMs, endMs]: Float64Array): void => {
+      const kind = KINDS[digit(head, KIND_UNIT, QUEUED)], of = Math.floor(head / NAME_UNIT);
+      const kernel = kind === "launch" ? kernels[of] : undefined;
       spans.push({
-        kind: k,
-        name: texts[name],
+        kind,
+        name: kernel?.name ?? texts[of],
         startMs,
         endMs,
-        device: texts[device],
-        kernel: kernels[kernel],
-        flows: k === "run" || k === "replay" ? arrows(flow) : flow === 0 ? [] : [flow],
-        isQueued: isQueued === 1,
+        device: devices[digit(head, DEVICE_UNIT, NAME_UNIT) - 1],
+        kernel,
+        flows: kind === "run" || kind === "replay" ? arrows() : [],
+        isQueued: digit(head, QUEUED, DEVICE_UNIT) === 1,
       });
+    };
+    const readCopy = ([head, startMs, scheduledMs, endMs]: Float64Array): void => {
+      const arrow = [++flows], host = { device: undefined, kernel: undefined, isQueued: false };
+      const name = texts[Math.floor(head / NAME_UNIT)], device = devices[digit(head, DEVICE_UNIT, NAME_UNIT) - 1];
+      spans.push({ ...host, kind: "schedule", name: "schedule", startMs, endMs: scheduledMs, flows: arrow });
+      spans.push({ ...host, kind: "copy", name, startMs: scheduledMs, endMs, device, flows: [] });
+      spans.push({ ...host, kind: "run", name: "run", startMs: scheduledMs, endMs, flows: [...arrow, ...arrows()] });
+    };
+    const readFlow = (flow: number): void => {
+      const span = spans[spans.length - 1];
+      span.flows = [flow, ...span.flows];
     };
     /** By device, and by the number that its threads know them by. */
     const watchedLists = new Map<
       ThreadWatch,
       Map<number, readonly [kernels: readonly ProfiledKernel[], originMs: number]>
     >();
-    const readLaunches = (r: Float64Array): void => {
-      const [, list, origin, , watched, replay, startMs, endMs] = r,
-        own = lists[list].map((k) => kernels[k]),
-        { device } = own[0];
+    const readLaunches = ([, which, watched, origin, startMs, endMs]: Float64Array, ends: Float32Array): void => {
+      const own = lists[which % LISTS].map((k) => kernels[k]), replay = Math.floor(which / LISTS) - 1;
+      const [{ device }] = own;
       own.forEach((kernel, i) => {
-        const startMs = origin + (i === 0 ? 0 : r[LAUNCHES_HEAD + i - 1]), endMs = origin + r[LAUNCHES_HEAD + i];
+        const startMs = origin + (i === 0 ? 0 : ends[i - 1]), endMs = origin + ends[i];
         spans.push({ kind: "launch", name: kernel.name, startMs, endMs, device, kernel, flows: [], isQueued: false });
       });
       if (watched > 0) {
@@ -416,20 +483,33 @@ export class Profiler {
         watchedLists.set(threads, lists.set(watched, [own, origin]));
       }
       if (replay < 0) return;
-      const about = { device: undefined, kernel: undefined, flows: arrows(0), isQueued: false };
+      const about = { device: undefined, kernel: undefined, flows: arrows(), isQueued: false };
       spans.push({ kind: "replay", name: texts[replay], startMs, endMs, ...about });
     };
-    const readMemory = ([, device, ms, bytes]: Float64Array): void => {
-      const name = texts[device], of = samples.get(name);
+    const readMemory = (device: number, [, ms, bytes]: Float64Array): void => {
+      const name = devices[device], of = samples.get(name);
       if (of === undefined) samples.set(name, [[ms, bytes]]);
       else of.push([ms, bytes]);
     };
     for (const piece of this.log.pieces()) {
-      for (let at = 0, end = 0; at < piece.length; at = end) {
-        const what = piece[at];
-        end = at +
-          (what === SPAN ? SPAN_SIZE : what === MEMORY ? MEMORY_SIZE : LAUNCHES_HEAD + piece[at + 3]);
-        (what === SPAN ? readSpan : what === MEMORY ? readMemory : readLaunches)(piece.subarray(at, end));
+      for (let at = 0, size = 0; at < piece.length; at += size) {
+        const what = piece[at] % RECORDS, rest = Math.floor(piece[at] / RECORDS), record = piece.subarray(at);
+        if (what === SPAN) {
+          size = SPAN_SIZE;
+          readSpan(record);
+        } else if (what === MEMORY) {
+          size = MEMORY_SIZE;
+          readMemory(rest, record);
+        } else if (what === FLOW) {
+          size = 1;
+          readFlow(rest);
+        } else if (what === COPY) {
+          size = COPY_SIZE;
+          readCopy(record);
+        } else {
+          size = LAUNCHES_HEAD + (rest + 1 >> 1);
+          readLaunches(record, new Float32Array(piece.buffer, piece.byteOffset + 8 * (at + LAUNCHES_HEAD), rest));
+        }
       }
     }
     for (const [threads, lists] of watchedLists) {
@@ -442,6 +522,11 @@ export class Profiler {
     }
     return { startMs, endMs, spans, kernels: summed(kernels, spans, parts), samples, parts, uncounted, dropped };
   }
+}
+
+/** The digit of a number that begins at `unit` and ends before `next`. */
+function digit(n: number, unit: number, next: number): number {
+  return Math.floor(n % next / unit);
 }
 
 /** Kernels that ran, with what all their launches took. */

@@ -277,6 +277,32 @@ Deno.test("profile: lines of the user's are taken as long as they do not take to
   assert(kernels.every((k) => k.launches > 0 && /^tests\/story\/profile_test\.ts:\d+:\d+$/.test(k.line ?? "")));
 });
 
+Deno.test("profile: a batch that is copied is told by one call, and is what several calls tell beside another listener", () => {
+  const told = (beside: boolean): unknown[] => {
+    const stop = beside ? listen(() => {}) : () => {}, profiler = new Profiler();
+    try {
+      const x = new Tensor([1, 2, 3], { device: "JS" }).to("WASM").realize();
+      x.add(1).realize();
+    } finally {
+      profiler.stop();
+      stop();
+    }
+    const { spans, samples } = profiler.collected(),
+      isOwn = (k: string) => ["schedule", "copy", "run", "launch"].includes(k);
+    assert(spans.every((s) => s.startMs <= s.endMs));
+    const named = spans.filter((s) => isOwn(s.kind)).map((s) => [s.kind, s.name, s.device, s.flows.length]);
+    return [...named, [...samples.keys()].sort()];
+  };
+  told(true); // compiles
+  const alone = told(false);
+  assertEquals(alone, told(true));
+  assertEquals(alone.slice(0, 3), [
+    ["schedule", "schedule", undefined, 1],
+    ["copy", "copy 12 bytes, WASM <- JS", "WASM", 1],
+    ["run", "run", undefined, 2],
+  ]);
+});
+
 Deno.test("profile: a kernel that first ran without a line has that of a later launch", async () => {
   const profiler = new Profiler(), step = (y: number) => new Tensor([1, 2, 3], { device: "JS" }).mul(y).realize();
   try {

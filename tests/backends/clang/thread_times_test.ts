@@ -4,10 +4,20 @@ import type { ThreadTime } from "../../../src/device/program.ts";
 import { groupBy } from "../../../src/helpers/math.ts";
 import { ThreadRows, uncountedText } from "../../../backends/clang/thread_times.ts";
 
+/** Words of a part before its rows. */
+const HEAD = 16;
+
+/** Rows of so many threads, in memory that comes page by page. */
+function rowsOf(threads: number): ThreadRows {
+  return new ThreadRows(() => undefined, () => threads, () => {});
+}
+
 /** Writes the row of a launch, as the runtime does: launch, counted from the first of the memory, and core + 1 are digits to the base 4096. */
 function write(at: NonNullable<ReturnType<ThreadRows["place"]>>, thread: number, launch: number, row: number[]): void {
   const { rows, part, words } = at, [core, ...times] = row, begin = thread * part;
-  rows.set([launch * 4096 + core + 1, ...times], begin + 8 + words * rows[begin]++);
+  const to = begin + HEAD + words * rows[begin]++;
+  rows[to] = launch * 4096 + core + 1;
+  new Float32Array(rows.buffer).set(times.slice(0, words - 1), to + 1);
 }
 
 /** What was read, by list. */
@@ -18,14 +28,14 @@ function read(watch: ReturnType<ThreadRows["start"]>): Map<number, ThreadTime[]>
 }
 
 Deno.test("thread rows: numbers become records of their lists, what is not counted is left out", () => {
-  const rows = new ThreadRows(() => undefined, () => 5);
+  const rows = rowsOf(5);
   assertEquals([rows.place(1), rows.list], [undefined, 0], "nobody watches");
   const counted = rows.start(true), one = rows.place(2)!;
   assertEquals([one.isCounted, one.threads, rows.firstOf(one), counted.list], [true, 5, 0, 1]);
   write(one, 0, 0, [3, 0.5, 1.5, 2, 1, 0.75, -1, -1, -1]);
   write(one, 4, 1, [-1, 2, 3, -1, -1, -1, -1, -1, -1]);
   const plain = rows.start(false), two = rows.place(1)!;
-  assertEquals([two === one, rows.firstOf(two), plain.list], [true, 2 ** 20, 2]);
+  assertEquals([two === one, rows.firstOf(two), plain.list], [true, 2, 2]);
   write(two, 0, rows.firstOf(two), [1, 0, 1, 5, 0, 1, 7, 8, 9]);
   const first = [
     {
@@ -53,13 +63,13 @@ Deno.test("thread rows: numbers become records of their lists, what is not count
 });
 
 Deno.test("thread rows: threads go on in another memory where the next list may not fit, and in a larger one for a long list", () => {
-  const rows = new ThreadRows(() => undefined, () => 16), watch = rows.start(false), memories = new Set();
-  const each = Math.floor((2 ** 17 / 16 - 8) / 3), lists = 3 * Math.floor(each / 40);
+  const rows = rowsOf(16), watch = rows.start(false), memories = new Set();
+  const each = Math.floor((2 ** 18 / 16 - HEAD) / 3), lists = 3 * Math.floor(each / 40);
   for (let i = 0; i < lists; i++) {
     const place = rows.place(40)!, first = rows.firstOf(place);
     memories.add(place);
     for (let k = 0; k < 40; k++) for (const t of [0, 15]) write(place, t, first + k, [t, k, k + 0.5]);
-    for (const t of [0, 15]) assert(8 + 3 * place.rows[t * place.part] <= place.part);
+    for (const t of [0, 15]) assert(HEAD + 3 * place.rows[t * place.part] <= place.part);
   }
   const long = rows.place(100_000)!;
   memories.add(long);
