@@ -66,10 +66,10 @@ export function realizeNodes(
     if (debug >= 1) debugSchedule(bound, performance.now() - start, counted);
     const items = execItems(bound);
     try {
-      if (isHeard) runAgreed(bound.variant, items, () => runCopy(items[0], start, end));
-      else {timed("run", "run", () =>
-          runAgreed(bound.variant, items, () =>
-            runItems(items)), () => ({ subject: bound }));}
+      const run = isHeard ? () => runCopy(items[0], start, end) : () => runItems(items);
+      const runAll = (): void => runAgreed(bound.variant, items, run);
+      if (isHeard) runAll();
+      else timed("run", "run", runAll, () => ({ subject: bound }));
     } catch (error) {
       for (const storage of bound.made) releaseStorage(storage);
       throw error;
@@ -84,7 +84,7 @@ export function realizeNodes(
   rotateInternTable();
 }
 
-/** Who hears of a schedule that is one copy by one call, if all who listen do. */
+/** Who hears by one call of a schedule that is a copy, and of its run: only where nobody else listens. */
 function hearerOfCopies(debug: number): SpanListener | undefined {
   const { listener } = spans;
   return listener?.copied !== undefined && debug < 2 && stepLog.listener === undefined ? listener : undefined;

@@ -116,9 +116,8 @@ const KINDS: readonly SpanKind[] = [
 /**
  * What a record is: the lowest digit of its first number, to the base of how many there are. The digits above it are of a span
  * its kind, whether it is queued, device + 1, and its text or, of a launch, its kernel; of launches how many there are; of
- * memory the device; of an arrow its number: it is of the span before it; of a copy with its schedule and its run what a span
- * has. Records are short: what they cost is most of all the
- * memory that the system gives for them, page by page.
+ * memory the device; of an arrow its number: it is of the span before it; of a copy, told with its schedule and its run, what
+ * a span has. Records are short: what they cost is most of all the memory that the system gives for them, page by page.
  */
 const SPAN = 0, LAUNCHES = 1, MEMORY = 2, FLOW = 3, COPY = 4, RECORDS = 5;
 /** Numbers of a record: of a span, of memory, of a copy, and of launches before the ends of two in each. */
