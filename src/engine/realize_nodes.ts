@@ -66,10 +66,9 @@ export function realizeNodes(
     if (debug >= 1) debugSchedule(bound, performance.now() - start, counted);
     const items = execItems(bound);
     try {
-      const run = isHeard ? () => runCopy(items[0], start, end) : () => runItems(items);
-      const runAll = (): void => runAgreed(bound.variant, items, run);
-      if (isHeard) runAll();
-      else timed("run", "run", runAll, () => ({ subject: bound }));
+      const runAll = (run: () => void): void => runAgreed(bound.variant, items, run);
+      if (isHeard) runAll(() => runCopy(items[0], start, end));
+      else timed("run", "run", () => runAll(() => runItems(items)), () => ({ subject: bound }));
     } catch (error) {
       for (const storage of bound.made) releaseStorage(storage);
       throw error;

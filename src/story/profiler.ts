@@ -356,8 +356,7 @@ export class Profiler {
     for (let at = scheduled.length - 1; at >= 0; at--) {
       const [of, flow] = scheduled[at];
       if (of !== subject) continue;
-      if (at === scheduled.length - 1) scheduled.pop();
-      else scheduled.splice(at, 1);
+      scheduled.splice(at, 1);
       return flow;
     }
     return 0;
@@ -379,8 +378,7 @@ export class Profiler {
   }
 
   private isOpened(device: string): boolean {
-    for (const { name } of this.opened) if (name === device) return true;
-    return false;
+    return this.opened.some(({ name }) => name === device);
   }
   /** Looks for devices that have been opened. */
   private open(): void {
@@ -440,15 +438,17 @@ export class Profiler {
       pending = spans.length;
       return out;
     };
+    const nameOf = (head: number): number => Math.floor(head / NAME_UNIT);
+    const deviceOf = (head: number): string | undefined => devices[digit(head, DEVICE_UNIT, NAME_UNIT) - 1];
     const readSpan = ([head, startMs, endMs]: Float64Array): void => {
-      const kind = KINDS[digit(head, KIND_UNIT, QUEUED)], of = Math.floor(head / NAME_UNIT);
+      const kind = KINDS[digit(head, KIND_UNIT, QUEUED)], of = nameOf(head);
       const kernel = kind === "launch" ? kernels[of] : undefined;
       spans.push({
         kind,
         name: kernel?.name ?? texts[of],
         startMs,
         endMs,
-        device: devices[digit(head, DEVICE_UNIT, NAME_UNIT) - 1],
+        device: deviceOf(head),
         kernel,
         flows: kind === "run" || kind === "replay" ? arrows() : [],
         isQueued: digit(head, QUEUED, DEVICE_UNIT) === 1,
@@ -456,7 +456,7 @@ export class Profiler {
     };
     const readCopy = ([head, startMs, scheduledMs, endMs]: Float64Array): void => {
       const arrow = [++flows], host = { device: undefined, kernel: undefined, isQueued: false };
-      const name = texts[Math.floor(head / NAME_UNIT)], device = devices[digit(head, DEVICE_UNIT, NAME_UNIT) - 1];
+      const name = texts[nameOf(head)], device = deviceOf(head);
       spans.push({ ...host, kind: "schedule", name: "schedule", startMs, endMs: scheduledMs, flows: arrow });
       spans.push({ ...host, kind: "copy", name, startMs: scheduledMs, endMs, device, flows: [] });
       spans.push({ ...host, kind: "run", name: "run", startMs: scheduledMs, endMs, flows: [...arrow, ...arrows()] });
