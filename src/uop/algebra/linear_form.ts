@@ -153,8 +153,9 @@ export function compareTerms(a: UOp, b: UOp): number {
   const x = rangesOf(a), y = rangesOf(b);
   if (x.length === 0 || y.length === 0) {
     if (x.length !== y.length) return x.length - y.length;
-    // Without ranges only named leaves are ordered: others may be tensors.
-    return isIndexLike(a) && isIndexLike(b) ? structural(a, b, 0) : 0;
+    // Without ranges only named leaves are ordered, before all others: these may be tensors.
+    const isNamed = isIndexLike(a);
+    return isNamed !== isIndexLike(b) ? (isNamed ? -1 : 1) : isNamed ? structural(a, b, 0) : 0;
   }
   const p = argOf(x[x.length - 1], Ops.RANGE), q = argOf(y[y.length - 1], Ops.RANGE);
   return p.id - q.id || p.sub - q.sub || x.length - y.length || structural(a, b, 6);

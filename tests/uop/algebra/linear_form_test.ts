@@ -1,10 +1,18 @@
 import { assertEquals } from "@std/assert";
 import { dtypes } from "../../../src/dtype/dtype.ts";
-import { divisorOf, indexForm, liesAlong, slopeOf, strideAlong } from "../../../src/uop/algebra/linear_form.ts";
+import {
+  compareTerms,
+  divisorOf,
+  indexForm,
+  liesAlong,
+  slopeOf,
+  strideAlong,
+} from "../../../src/uop/algebra/linear_form.ts";
 import { AxisKind } from "../../../src/uop/core/args.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
 import { rangesOf } from "../../../src/uop/core/ranges.ts";
-import { int, range, type UOp, uop } from "../../../src/uop/core/uop.ts";
+import { int, range, type UOp, uop, variable } from "../../../src/uop/core/uop.ts";
+import { Random } from "../../support/random.ts";
 
 const i = range(4, 0, AxisKind.LOOP), l = range(8, 1, AxisKind.VECTOR);
 const e = i.mul(8).add(l);
@@ -48,4 +56,33 @@ Deno.test("linear form: strides, and what lies side by side in aligned rows", ()
   assertEquals([liesAlong(at(e), l), liesAlong(at(e), i), liesAlong(at(e.add(4)), l, 8)], [true, false, false]);
   assertEquals([liesAlong(at(e.add(8)), l, 8), liesAlong(at(e), l, 16)], [true, false]);
   assertEquals(liesAlong(at(l.add(l.floorDiv(2).mul(8))), l), false);
+});
+
+Deno.test("linear form: the order of terms is one, whatever they are: none is before itself through others", () => {
+  const random = new Random(5);
+  const terms: UOp[] = [
+    ...[0, 1, 2].map((k) => range(4 + k, k, k === 1 ? AxisKind.REDUCE : AxisKind.LOOP)),
+    ...["gidx0", "lidx0", "lidx1"].map((name, k) => uop(Ops.SPECIAL, dtypes.int32, [int(8 + k)], name)),
+    variable("start", 0, 9),
+    variable("end", 0, 9),
+  ];
+  const make = [
+    (a: UOp, b: UOp) => a.add(b),
+    (a: UOp, b: UOp) => a.mul(b),
+    (a: UOp) => a.mul(random.int(2, 9)),
+    (a: UOp) => a.floorDiv(random.int(2, 9)),
+    (a: UOp) => a.floorMod(random.int(2, 9)),
+  ];
+  while (terms.length < 60) terms.push(random.pick(make)(random.pick(terms), random.pick(terms)));
+  const order = terms.map((a) => terms.map((b) => Math.sign(compareTerms(a, b))));
+  const before = (a: number, b: number): boolean => order[a][b] < 0;
+  for (const a of terms.keys()) {
+    for (const b of terms.keys()) {
+      assertEquals(order[a][b] + order[b][a], 0);
+      for (const c of terms.keys()) {
+        // Whoever is between two that tie ties with both: of what is before b, c is before or after, or b is not.
+        if (before(a, b)) assertEquals(before(a, c) || before(c, b), true, `${a} ${b} ${c}`);
+      }
+    }
+  }
 });
