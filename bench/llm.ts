@@ -127,7 +127,7 @@ export async function measureModel(model: LanguageModel, options: LlmBenchOption
     kernels: round(of("kernels"), 1),
     touchedMB: round(of("touched") / 1e6, 2),
     bandwidthGBs: round(reads / 1e9, 1),
-    share: round(decoder.nbytesRead * decode / reads, 3),
+    share: Number((decoder.nbytesRead * decode / reads).toPrecision(3)),
     firstMs: round(first.promptMs, 0),
     deviceMB: round(GlobalCounters.memUsed / 1e6, 1),
     residentMB: round(memoryUsage().rss / 1e6, 0),

@@ -58,7 +58,7 @@ for (const [name, [m, n, k], columns, more, want, options] of CASES) {
 
 for (const language of ["PTX", "CUDA C"] as Language[]) {
   Deno.test({
-    name: `wide units: ${language} assembles, and no product waits for another`,
+    name: `wide units: ${language} assembles by ptxas, and no product waits for another`,
     ignore: !available[language],
     fn: () => assemble(language, made, "sm_90a"),
   });

@@ -67,8 +67,8 @@ function longer(on: number[], off: number[]): number {
 
 /** By how many percent a step may take longer: it takes 1 to 2. */
 const MOST = 3;
-/** Rounds, of which the middle one counts, and how many steps each takes at least, profiled and not. */
-const ROUNDS = 9, STEPS = 120, ROUND_MS = 1000;
+/** Rounds, of which the middle one counts, their length, and how many steps each takes where these are long (`NOOPT=1`). */
+const ROUNDS = 9, ROUND_MS = 1000, STEPS = 20;
 
 for (const [name, make] of [["a step of the demo", demoStep], ["a pass forward", forward]] as const) {
   Deno.test({
@@ -77,7 +77,7 @@ for (const [name, make] of [["a step of the demo", demoStep], ["a pass forward",
     fn: () =>
       context({ DEV: device }, () => {
         const step = make(), clock = threadClock();
-        for (let i = 0; i < 40; i++) step();
+        for (let i = 0; i < STEPS; i++) step();
         const profiler = new Profiler(), heard = spans.listener!;
         // lines of what is new are taken first, once: what goes on is measured
         for (const stop = performance.now() + 4000; heard.lines !== false && performance.now() < stop;) step();
@@ -85,7 +85,7 @@ for (const [name, make] of [["a step of the demo", demoStep], ["a pass forward",
         try {
           while (rounds.length < ROUNDS) {
             const times: [number[], number[]] = [[], []], end = performance.now() + ROUND_MS;
-            for (let i = 0; i < 2 * STEPS || performance.now() < end; i++) {
+            for (let i = 0; i < STEPS || performance.now() < end; i++) {
               const isOn = random.below(2); // in no order that the machine could follow
               spans.listener = isOn === 1 ? heard : undefined;
               const start = clock.now();
