@@ -4,9 +4,12 @@
  *
  * @module
  */
-import { Buffer, bufferOf } from "../device/buffer.ts";
+import { Buffer } from "../device/buffer.ts";
 import { getDevice } from "../device/device.ts";
+import type { Program } from "../device/program.ts";
 import { dtypes } from "../dtype/dtype.ts";
+import type { Line } from "../helpers/stack.ts";
+import type { TemplateItem } from "../schedule/order/template.ts";
 import type { BoundSchedule, TakeBuffer } from "../schedule/schedule.ts";
 import type { Storage } from "../uop/core/args.ts";
 import { Ops } from "../uop/core/ops.ts";
@@ -15,16 +18,31 @@ import { besideOf } from "../uop/graph/beside.ts";
 import { latest } from "../uop/graph/resolve.ts";
 import { memoryOf } from "../uop/graph/writes.ts";
 import type { Capture } from "./front/listening.ts";
-import type { ExecItem } from "./front/runners.ts";
 
-/** Listens to every realize of one call. */
+/** A step of a template, as a call took it. */
+export interface CapturedStep {
+  readonly item: TemplateItem;
+  /** Its entries, as numbers of the call's buffers. */
+  readonly entries: readonly number[];
+  /** What it was compiled to, where it is a kernel. */
+  readonly program: Program | undefined;
+  /** Values of scalar arguments by name. */
+  readonly vars: ReadonlyMap<string, number>;
+  /** The user's line, where recorded. */
+  readonly line: Line | undefined;
+}
+
+/** Listens to every realize of one call: its bound templates, one after the other, on one list of buffers. */
 export class Recording implements Capture {
   /** The steps, in the order in which they ran. */
-  readonly items: ExecItem[] = [];
+  readonly steps: CapturedStep[] = [];
+  /** The buffers of the steps: each once, whichever templates use it. */
+  readonly buffers: Buffer[] = [];
+  /** By buffer, the storage that it is of. */
+  readonly storages: (Storage | undefined)[] = [];
+  private readonly numbers = new Map<Buffer, number>();
   /** Where intermediates come from: they live until the recording is {@linkcode release}d. */
   readonly take: TakeBuffer;
-  /** The storage of each buffer of a step that has one. */
-  readonly storages: Map<Buffer, Storage> = new Map();
   /** Storages that did not exist before. */
   readonly made: Set<Storage> = new Set();
   /** Storages that did, with the number of writes to them. */
@@ -62,17 +80,25 @@ export class Recording implements Capture {
   }
 
   /** Takes the steps of a schedule that has run. */
-  add(items: readonly ExecItem[], bound: BoundSchedule): void {
-    for (const item of items) this.items.push(item);
-    for (const storage of bound.storages) {
-      const buffer = storage === undefined ? undefined : bufferOf(storage);
-      if (buffer !== undefined) this.storages.set(buffer, storage!);
-    }
+  add(bound: BoundSchedule): void {
+    const { variant: { items, programs }, vars, lines } = bound;
+    const numbers = bound.buffers.map((b, e) => this.numberOf(b, bound.storages[e]));
+    items.forEach((item, i) => {
+      const entries = item.entries.map((e) => numbers[e]);
+      this.steps.push({ item, entries, program: programs!.get(item), vars, line: lines?.[i] });
+    });
     for (const storage of bound.made) this.made.add(storage);
     for (const { storage, writes } of bound.written) {
       if (this.made.has(storage)) continue;
       this.written.set(storage, (this.written.get(storage) ?? 0) + writes);
     }
+  }
+
+  private numberOf(buffer: Buffer, storage: Storage | undefined): number {
+    let n = this.numbers.get(buffer);
+    if (n === undefined) this.numbers.set(buffer, n = this.buffers.push(buffer) - 1);
+    if (storage !== undefined) this.storages[n] = storage;
+    return n;
   }
 
   /** Whether a buffer is an intermediate of one of the schedules. */

@@ -20,7 +20,7 @@ import { type CollectiveArg, meshes, type MeshShape } from "../uop/core/sharding
 import { index, load, param, range, sink, store, type UOp, uop } from "../uop/core/uop.ts";
 import { compileKernels } from "./compile_cache.ts";
 import { copyBuffer } from "./copy_buffer.ts";
-import { CollectiveStep, type ExecItem } from "./front/runners.ts";
+import { type Access, CollectiveStep, type ExecItem } from "./front/runners.ts";
 import { GlobalCounters } from "./stats.ts";
 
 /** Ranks of a mesh that act together: what joins them, and which parts of a buffer of this process are theirs. */
@@ -256,11 +256,11 @@ export function overlaps(a: Buffer, b: Buffer): boolean {
   return a.base === b.base && a.offset < b.offset + b.nbytes && b.offset < a.offset + a.nbytes;
 }
 
-/** Whether what reads and writes these buffers has to wait for a collective on `bufs`. */
-export function needsEnd(
-  { reads, writes }: { readonly reads: readonly Buffer[]; readonly writes: readonly Buffer[] },
-  bufs: readonly Buffer[],
-  meets: (a: Buffer, b: Buffer) => boolean = overlaps,
+/** Whether a step has to wait for a collective on `bufs`; `meets` tells which buffers, or what stands for them, share memory. */
+export function needsEnd<T>(
+  { reads, writes }: Access<T>,
+  bufs: readonly T[],
+  meets: (a: T, b: T) => boolean,
 ): boolean {
   const half = bufs.length / 2;
   return bufs.some((b, i) => writes.some((w) => meets(w, b)) || (i < half && reads.some((r) => meets(r, b))));
@@ -280,12 +280,12 @@ export class UnderWay {
     this.list.push({ works, bufs, ended });
   }
   /** Whether a step would have to wait. */
-  meets(access: { readonly reads: readonly Buffer[]; readonly writes: readonly Buffer[] }): boolean {
-    return this.list.some(({ bufs }) => needsEnd(access, bufs));
+  meets(access: Access): boolean {
+    return this.list.some(({ bufs }) => needsEnd(access, bufs, overlaps));
   }
   /** Waits for what a step needs the end of. @throws {CollectiveError} */
-  joinFor(access: { readonly reads: readonly Buffer[]; readonly writes: readonly Buffer[] }): void {
-    this.join((bufs) => needsEnd(access, bufs));
+  joinFor(access: Access): void {
+    this.join((bufs) => needsEnd(access, bufs, overlaps));
   }
   /** Waits for all. @throws {CollectiveError} */
   joinAll(): void {

@@ -11,10 +11,11 @@ import { writeScalar } from "../dtype/convert.ts";
 import type { DType } from "../dtype/dtype.ts";
 import { envNumber } from "../helpers/env.ts";
 import { byteText, SpecError } from "../helpers/errors.ts";
+import type { Line } from "../helpers/stack.ts";
 import { sum } from "../helpers/math.ts";
 import { type LaunchedStep, Listeners, type SpanListener, spans, tellSpan } from "../helpers/spans.ts";
 import type { TemplateItem } from "../schedule/order/template.ts";
-import type { BoundSchedule } from "../schedule/schedule.ts";
+import type { BoundSchedule, Variant } from "../schedule/schedule.ts";
 import { argOf, Int64 } from "../uop/core/args.ts";
 import { owesNotes } from "../uop/core/notes.ts";
 import { Ops } from "../uop/core/ops.ts";
@@ -24,6 +25,7 @@ import { startCollective, UnderWay } from "./collective.ts";
 import { copyBuffer, isTransfer } from "./copy_buffer.ts";
 import { debugKernel, debugStep } from "./debug.ts";
 import {
+  type Access,
   BufferCopy,
   BufferXfer,
   CollectiveStep,
@@ -38,12 +40,6 @@ import { GlobalCounters } from "./stats.ts";
 import { runTimed } from "./timing.ts";
 import { difference, roundedOf } from "./validate.ts";
 
-/** The buffers that a step reads, and those it writes. */
-export interface Access {
-  readonly reads: readonly Buffer[];
-  readonly writes: readonly Buffer[];
-}
-
 /** Whether a step reads the second half of its buffers, all of them, and writes the first. */
 function isMove({ kind }: Runner): boolean {
   return kind === "BufferCopy" || kind === "BufferXfer" || kind === "CollectiveStep";
@@ -51,23 +47,40 @@ function isMove({ kind }: Runner): boolean {
 
 /** What a step does to its buffers. */
 export function accessOf({ runner, bufs }: ExecItem): Access {
-  if (runner instanceof CompiledKernel) {
-    const reads: Buffer[] = [], writes: Buffer[] = [];
-    runner.program.linear.params.forEach((p, slot) => {
-      if (p.writes) writes.push(bufs[slot]);
-      // copies that a device makes on its own are no loads
-      if (p.reads || !p.writes) reads.push(bufs[slot]);
-    });
-    return { reads, writes };
-  }
-  if (isMove(runner)) return { reads: bufs.slice(bufs.length / 2), writes: bufs.slice(0, bufs.length / 2) };
+  return runner instanceof CompiledKernel ? accessIn(runner.program, bufs) : accessBeside(isMove(runner), bufs);
+}
+
+/** What a step of a template does to its entries, by any numbers. */
+export function accessOfEntries({ kind }: TemplateItem, entries: readonly number[], program?: Program): Access<number> {
+  return program === undefined
+    ? accessBeside(kind === "copy" || kind === "collective", entries)
+    : accessIn(program, entries);
+}
+
+function accessIn<T>({ linear }: Program, bufs: readonly T[]): Access<T> {
+  const reads: T[] = [], writes: T[] = [];
+  linear.params.forEach((p, slot) => {
+    if (p.writes) writes.push(bufs[slot]);
+    // copies that a device makes on its own are no loads
+    if (p.reads || !p.writes) reads.push(bufs[slot]);
+  });
+  return { reads, writes };
+}
+
+/** What is no kernel. */
+function accessBeside<T>(moves: boolean, bufs: readonly T[]): Access<T> {
+  if (moves) return { reads: bufs.slice(bufs.length / 2), writes: bufs.slice(0, bufs.length / 2) };
   return { reads: [], writes: bufs.slice(0, 1) };
 }
 
 /** The schedule's name of each scalar argument of a kernel, in the order of its program. */
 export function varNamesOf(item: ExecItem): string[] {
-  const { linear } = (item.runner as CompiledKernel).program;
-  return linear.vars.map((v) => item.varNames[Number(argOf(v, Ops.VARIABLE).name.slice(1))]);
+  return varNamesIn((item.runner as CompiledKernel).program, item.varNames);
+}
+
+/** The same of a program, whose variables v0, v1, ... have these names. */
+export function varNamesIn({ linear }: Program, names: readonly string[]): string[] {
+  return linear.vars.map((v) => names[Number(argOf(v, Ops.VARIABLE).name.slice(1))]);
 }
 
 /** The values of a kernel's scalar arguments, in the order of its program. */
@@ -117,26 +130,38 @@ function runnerOf(step: TemplateItem, bufs: readonly Buffer[], program: Program 
 
 /** The steps of a bound schedule as ExecItems; kernels compiled, all of a device in one call. */
 export function execItems({ variant, buffers, lines, vars }: BoundSchedule): ExecItem[] {
-  const { items } = variant;
+  const programs = programsOf(variant);
+  return variant.items.map((item, i) => {
+    return execItem(item, item.entries.map((e) => buffers[e]), programs.get(item), vars, lines?.[i]);
+  });
+}
+
+/** A step of a template on its buffers; `program` where it is a kernel, which takes `vars`. */
+export function execItem(
+  item: TemplateItem,
+  bufs: readonly Buffer[],
+  program: Program | undefined,
+  vars: ReadonlyMap<string, number>,
+  line: Line | undefined,
+): ExecItem {
+  return new ExecItem(runnerOf(item, bufs, program), bufs, item.vars, vars, line);
+}
+
+/** The kernels of a template, compiled. */
+function programsOf(variant: Variant): ReadonlyMap<TemplateItem, Program> {
+  const { items, programs: known } = variant;
   if (kernelsSeen.listener !== undefined) {
     for (const { kind, device, ast } of items) if (kind === "kernel") kernelsSeen.listener(device, ast!);
   }
-  let programs = variant.programs as Map<TemplateItem, Program> | undefined;
-  if (programs === undefined || owesNotes(programs)) {
-    programs = new Map<TemplateItem, Program>();
-    const kernels = items.filter((s) => s.kind === "kernel");
-    for (const device of new Set(kernels.map((s) => s.device))) {
-      const steps = kernels.filter((s) => s.device === device);
-      const made = compileKernels(getDevice(device), steps.map((s) => s.ast!));
-      for (let i = 0; i < steps.length; i++) programs.set(steps[i], made[i]);
-    }
-    variant.programs = programs;
-    owesNotes(programs); // they are told
+  if (known !== undefined && !owesNotes(known)) return known;
+  const programs = new Map<TemplateItem, Program>(), kernels = items.filter((s) => s.kind === "kernel");
+  for (const device of new Set(kernels.map((s) => s.device))) {
+    const steps = kernels.filter((s) => s.device === device);
+    const made = compileKernels(getDevice(device), steps.map((s) => s.ast!));
+    for (let i = 0; i < steps.length; i++) programs.set(steps[i], made[i]);
   }
-  return items.map((step, i) => {
-    const bufs = step.entries.map((e) => buffers[e]);
-    return new ExecItem(runnerOf(step, bufs, programs.get(step)), bufs, step.vars, vars, lines?.[i]);
-  });
+  owesNotes(programs); // they are told
+  return variant.programs = programs;
 }
 
 /** What is told of each step before it runs and when it has, with the milliseconds that it took. */

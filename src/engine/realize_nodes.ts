@@ -75,7 +75,7 @@ export function realizeNodes(
     } finally {
       if (capture === undefined) { for (const t of bound.temporaries) t.free(); }
     }
-    capture?.add(items, bound);
+    capture?.add(bound);
   }
   bound.commit();
   if (useLog.listener !== undefined) tellUses(useLog.listener, below);

@@ -1,7 +1,7 @@
 /**
- * A captured call made ready to run again. In, the steps that it took and what of their memory others can see; out, the
- * steps that are needed, with their intermediates planned into one arena a device, as graphs in which the buffers and
- * numbers of each call are put. What depends on no call (uploads of constants, and what is made of them alone) is not
+ * A captured call made ready to run again. In, the steps of its bound templates and what of their memory others can see;
+ * out, the steps that are needed, with their intermediates planned into one arena a device as those of a template are,
+ * bound again, as graphs in which the buffers and numbers of each call are put. What depends on no call (uploads of constants, and what is made of them alone) is not
  * repeated.
  *
  * @module
@@ -12,16 +12,28 @@ import { getDevice } from "../device/device.ts";
 import type { Graph, Launch } from "../device/program.ts";
 import { dtypes } from "../dtype/dtype.ts";
 import { envNumber } from "../helpers/env.ts";
+import { sum } from "../helpers/math.ts";
 import { spans, timed } from "../helpers/spans.ts";
 import { neighborsOf } from "../schedule/order/join_collectives.ts";
 import { lastBeside, waitsOf } from "../schedule/order/under_way.ts";
 import { planMemory } from "../schedule/order/memory_plan.ts";
 import { Storage } from "../uop/core/args.ts";
-import type { Recording } from "./capture.ts";
+import type { CapturedStep, Recording } from "./capture.ts";
 import { needsEnd, overlaps, runAgreed, startCollective } from "./collective.ts";
-import { accessOf, checksCustom, runItems, stepLog, tellLaunches, tellReplay, varNamesOf, varValues } from "./exec.ts";
+import {
+  accessOfEntries,
+  checksCustom,
+  execItem,
+  runItems,
+  stepLog,
+  tellLaunches,
+  tellReplay,
+  varNamesIn,
+  varNamesOf,
+  varValues,
+} from "./exec.ts";
 import { countText } from "./front/listening.ts";
-import { CollectiveStep, CompiledKernel, type ExecItem } from "./front/runners.ts";
+import { type Access, CollectiveStep, type ExecItem } from "./front/runners.ts";
 import { GlobalCounters } from "./stats.ts";
 
 /** What a call brings: the buffer of each source, where its random numbers begin, and the values of its variables. */
@@ -73,6 +85,18 @@ export interface ReplayStep {
   readonly collective: CollectiveStep | undefined;
 }
 
+/** A buffer of the call. */
+interface Entry {
+  readonly buffer: Buffer;
+  readonly storage: Storage | undefined;
+  /** Where each call brings another one: which of its sources. */
+  readonly source: number | undefined;
+  /** Whether nobody but the steps themselves can see it. */
+  readonly isInner: boolean;
+}
+/** A step of the call, with what it does to entries. */
+interface Step extends CapturedStep, Access<number> {}
+
 /** Results of steps that are not repeated stay; larger ones are made again rather than kept. */
 const KEEP_CONSTANT = 1 << 24;
 
@@ -101,34 +125,33 @@ export class Replay {
 
   /** Takes what `recording` heard apart; the recording's own intermediates are freed. */
   constructor(recording: Recording, spec: ReplaySpec) {
-    const inner = (b: Buffer): boolean => isInner(recording, spec, b);
-    const needed = prune(dropFirstFills(recording, spec), inner);
-    const { items, constants } = hoist(needed, recording, spec, inner);
+    const heard = entriesOf(recording, spec);
+    const needed = prune(dropFirstFills(stepsOf(recording), heard, spec), heard);
+    const { steps, entries, constants } = hoist(needed, heard, spec);
     recording.release();
-    const isPlanned = (b: Buffer): boolean => inner(b) && !constants.has(b);
-    const waits = waitsFor(items, isPlanned, (b) => spec.sources.has(b)), planned = plan(items, isPlanned, waits);
-    this.arena = planned.arena;
-    this.constants = [...constants.values()];
-    this.arenaBytes = planned.arena.reduce((n, s) => n + s.nbytes, 0);
+    const waits = waitsFor(steps, entries), { buffers, arena } = plan(steps, entries, waits);
+    this.arena = arena;
+    this.constants = constants;
+    this.arenaBytes = sum(arena.map((s) => s.nbytes));
     const held = new Set<Storage>(), targets = new Set<Storage>(), uses = new Map<number, readonly [number, number]>();
-    for (const [i, item] of items.entries()) {
-      for (const b of item.bufs) {
-        const source = spec.sources.get(b);
+    for (const [i, step] of steps.entries()) {
+      for (const e of step.entries) {
+        const { source, storage, isInner } = entries[e];
         if (source !== undefined) uses.set(source, [uses.get(source)?.[0] ?? i, i]);
-        const storage = recording.storages.get(b);
-        if (storage !== undefined && !spec.sources.has(b) && !inner(b)) held.add(storage);
+        else if (storage !== undefined && !isInner) held.add(storage);
       }
-      for (const b of accessOf(item).writes) {
-        const storage = recording.storages.get(b);
+      for (const e of step.writes) {
+        const { storage } = entries[e];
         if (storage !== undefined && held.has(storage)) targets.add(storage);
       }
     }
     this.uses = uses;
     this.held = [...held];
     this.targets = [...targets];
-    this.steps = makeSteps(planned.items, spec, waits);
-    this.compared = items.some((i) => i.runner instanceof CollectiveStep) ? planned.items : undefined;
-    this.kernels = items.filter((i) => i.runner instanceof CompiledKernel).length;
+    const items = steps.map((step) => itemOf(step, buffers));
+    this.steps = makeSteps(steps, items, entries, spec, waits);
+    this.compared = steps.some(({ item }) => item.kind === "collective") ? items : undefined;
+    this.kernels = steps.filter(({ item }) => item.kind === "kernel").length;
     this.name = countText(this.kernels, "kernel");
   }
 
@@ -221,37 +244,47 @@ function startStep({ items: [item], patches }: ReplayStep, { what }: CollectiveS
   return startCollective(what, bufs, item.line);
 }
 
-/** Whether nobody but the steps themselves can see a buffer. */
-function isInner(recording: Recording, spec: ReplaySpec, buffer: Buffer): boolean {
-  if (spec.sources.has(buffer)) return false;
-  const storage = recording.storages.get(buffer);
-  if (storage === undefined) return recording.isTemporary(buffer);
-  return recording.made.has(storage) && !spec.visible.has(storage);
+/** What is known of the buffers of a call, by number. */
+function entriesOf(recording: Recording, spec: ReplaySpec): readonly Entry[] {
+  return recording.buffers.map((buffer, e): Entry => {
+    const storage = recording.storages[e], source = spec.sources.get(buffer);
+    const isOwn = storage === undefined
+      ? recording.isTemporary(buffer)
+      : recording.made.has(storage) && !spec.visible.has(storage);
+    return { buffer, storage, source, isInner: source === undefined && isOwn };
+  });
+}
+
+/** The steps of a call, with what they do to its buffers. */
+function stepsOf({ steps }: Recording): Step[] {
+  return steps.map((step) => ({ ...step, ...accessOfEntries(step.item, step.entries, step.program) }));
+}
+
+/** A step on buffers, by number. */
+function itemOf({ item, entries, program, vars, line }: Step, buffers: readonly Buffer[]): ExecItem {
+  return execItem(item, entries.map((e) => buffers[e]), program, vars, line);
 }
 
 /** The steps without those that fill, for the first time, what is older than the call. */
-function dropFirstFills({ items, storages }: Recording, { older }: ReplaySpec): ExecItem[] {
-  if (older.size === 0) return [...items];
+function dropFirstFills(steps: readonly Step[], entries: readonly Entry[], { older }: ReplaySpec): readonly Step[] {
+  if (older.size === 0) return steps;
   const filled = new Set<Storage>();
-  return items.filter((item) => {
-    const { writes } = accessOf(item);
-    const fresh = writes.map((b) => storages.get(b)).filter((s) => s !== undefined && older.has(s) && !filled.has(s));
-    for (const s of fresh) filled.add(s!);
+  return steps.filter(({ writes }) => {
+    const fresh = writes.flatMap((e) => entries[e].storage ?? []).filter((s) => older.has(s) && !filled.has(s));
+    for (const s of fresh) filled.add(s);
     return fresh.length === 0 || fresh.length < writes.length;
   });
 }
 
 /** The steps that something visible depends on. */
-function prune(items: readonly ExecItem[], inner: (b: Buffer) => boolean): ExecItem[] {
-  const live = new Set<Buffer>(), out: ExecItem[] = [];
-  for (let i = items.length - 1; i >= 0; i--) {
-    const { reads, writes } = accessOf(items[i]);
-    if (!writes.some((b) => !inner(b) || live.has(b))) continue;
-    for (const b of reads) live.add(b);
-    for (const b of writes) live.add(b);
-    out.push(items[i]);
-  }
-  return out.reverse();
+function prune(steps: readonly Step[], entries: readonly Entry[]): Step[] {
+  const live = new Set<number>();
+  return steps.toReversed().filter(({ reads, writes }) => {
+    if (!writes.some((e) => !entries[e].isInner || live.has(e))) return false;
+    for (const e of reads) live.add(e);
+    for (const e of writes) live.add(e);
+    return true;
+  }).reverse();
 }
 
 /**
@@ -259,156 +292,134 @@ function prune(items: readonly ExecItem[], inner: (b: Buffer) => boolean): ExecI
  * are alone in writing what they write, which nobody else sees. They run once more, into memory that stays.
  */
 function hoist(
-  items: readonly ExecItem[],
-  recording: Recording,
+  steps: readonly Step[],
+  entries: readonly Entry[],
   spec: ReplaySpec,
-  inner: (b: Buffer) => boolean,
-): { items: ExecItem[]; constants: Map<Buffer, Storage> } {
-  const writers = new Map<Buffer, number>();
-  for (const item of items) for (const b of accessOf(item).writes) writers.set(b, (writers.get(b) ?? 0) + 1);
-  const constants = new Map<Buffer, Storage>(), moved = new Map<Buffer, Buffer>();
-  const isConstant = (b: Buffer): boolean => constants.has(b) || recording.storages.get(b)?.staging === true;
-  const rest: ExecItem[] = [], once: ExecItem[] = [];
-  for (const item of items) {
-    const { reads, writes } = accessOf(item);
-    const fixed = reads.every(isConstant) && writes.length > 0 &&
-      writes.every((b) => inner(b) && writers.get(b) === 1 && !reads.includes(b) && b.nbytes <= KEEP_CONSTANT) &&
-      !(item.runner instanceof CompiledKernel &&
-        varNamesOf(item).some((name) => spec.variable(name, item.vars.get(name) ?? 0) !== undefined));
+): { steps: Step[]; entries: Entry[]; constants: Storage[] } {
+  const writers = new Map<number, number>();
+  for (const { writes } of steps) for (const e of writes) writers.set(e, (writers.get(e) ?? 0) + 1);
+  const kept = entries.slice(), constants = new Map<number, Storage>(), rest: Step[] = [], once: Step[] = [];
+  for (const step of steps) {
+    const { reads, writes, program, item, vars } = step;
+    const fixed = reads.every((e) => constants.has(e) || entries[e].storage?.staging === true) && writes.length > 0 &&
+      writes.every((e) => {
+        const { isInner, buffer } = entries[e];
+        return isInner && writers.get(e) === 1 && !reads.includes(e) && buffer.nbytes <= KEEP_CONSTANT;
+      }) &&
+      !(program !== undefined &&
+        varNamesIn(program, item.vars).some((name) => spec.variable(name, vars.get(name) ?? 0) !== undefined));
     if (!fixed) {
-      rest.push(item);
+      rest.push(step);
       continue;
     }
-    for (const b of writes) {
-      const storage = new Storage(b.device.name, b.dtype, b.size),
-        own = new Buffer(getDevice(b.device.name), b.dtype, b.size);
-      own.use = "constants of a jit function";
-      attachBuffer(storage, own);
-      constants.set(b, storage);
-      moved.set(b, own);
+    for (const e of writes) {
+      const { device, dtype, size } = entries[e].buffer, storage = new Storage(device.name, dtype, size);
+      const buffer = new Buffer(getDevice(device.name), dtype, size);
+      buffer.use = "constants of a jit function";
+      attachBuffer(storage, buffer);
+      constants.set(e, storage);
+      kept[e] = { buffer, storage: undefined, source: undefined, isInner: false };
     }
-    once.push(onBuffers(item, (b) => moved.get(b) ?? b));
+    once.push(step);
   }
-  runItems(once);
-  return { items: rest.map((item) => onBuffers(item, (b) => moved.get(b) ?? b)), constants };
-}
-
-function onBuffers(item: ExecItem, change: (b: Buffer) => Buffer): ExecItem {
-  return item.on(item.bufs.map(change));
+  runItems(once.map((step) => itemOf(step, kept.map(({ buffer }) => buffer))));
+  return { steps: rest, entries: kept, constants: [...constants.values()] };
 }
 
 /**
  * By step, the collectives that are waited for before it. Buffers that each call brings may be parts of each other, and of
  * all memory but that of intermediates.
  */
-function waitsFor(
-  items: readonly ExecItem[],
-  inner: (b: Buffer) => boolean,
-  isSource: (b: Buffer) => boolean,
-): readonly (readonly number[])[] {
-  const moved = (i: number): CollectiveStep | undefined => {
-    const { runner } = items[i];
-    return runner instanceof CollectiveStep ? runner : undefined;
-  };
-  if (!items.some((_, i) => moved(i) !== undefined)) return [];
-  const access = items.map(accessOf);
-  const meets = (a: Buffer, b: Buffer): boolean => {
-    if (a === b) return true;
-    if (inner(a) || inner(b)) return false;
-    return isSource(a) || isSource(b) || overlaps(a, b);
+function waitsFor(steps: readonly Step[], entries: readonly Entry[]): readonly (readonly number[])[] {
+  if (!steps.some(({ item }) => item.kind === "collective")) return [];
+  const meets = (i: number, k: number): boolean => {
+    const a = entries[i], b = entries[k];
+    if (i === k) return true;
+    if (a.isInner || b.isInner) return false;
+    return a.source !== undefined || b.source !== undefined || overlaps(a.buffer, b.buffer);
   };
   return waitsOf({
-    count: items.length,
-    movedBytes: (i) => moved(i)?.nbytes,
-    conflicts: (i, c) => needsEnd(access[i], items[c].bufs, meets),
+    count: steps.length,
+    movedBytes: (i) => {
+      const { item, reads } = steps[i];
+      return item.kind === "collective" ? sum(reads.map((e) => entries[e].buffer.nbytes)) : undefined;
+    },
+    conflicts: (i, c) => needsEnd(steps[i], steps[c].entries, meets),
   });
 }
 
-/** Gives all inner buffers of the steps places in one arena a device. */
+/** The buffers of the entries: inner ones have places in one arena a device. */
 function plan(
-  items: readonly ExecItem[],
-  inner: (b: Buffer) => boolean,
+  steps: readonly Step[],
+  entries: readonly Entry[],
   waits: readonly (readonly number[])[],
-): { items: ExecItem[]; arena: Storage[] } {
-  const entries: Buffer[] = [], at = new Map<Buffer, number>();
-  const steps = items.map(({ bufs }) => {
-    const used: number[] = [];
-    for (const b of bufs) {
-      if (!inner(b)) continue;
-      let e = at.get(b);
-      if (e === undefined) {
-        at.set(b, e = entries.length);
-        entries.push(b);
-      }
-      used.push(e);
-    }
-    return { entries: used };
-  });
-  const collectives = items.flatMap(({ runner, bufs }) =>
-    runner instanceof CollectiveStep && bufs.length > 2 && bufs.every(inner)
-      ? [{ entries: bufs.map((b) => at.get(b)!), collective: runner.what }]
-      : []
-  );
-  const infos = entries.map((b) => (
-    { device: b.device.name, dtype: b.dtype, size: b.size, slot: undefined, kept: false, view: undefined }
+): { buffers: Buffer[]; arena: Storage[] } {
+  const infos = entries.map(({ buffer: { device, dtype, size }, isInner }) => (
+    { device: device.name, dtype, size, slot: undefined, kept: !isInner, view: undefined }
   ));
-  const plannable = { entries: infos, items: steps, neighbors: neighborsOf(collectives), beside: lastBeside(waits) };
+  const inner = steps.filter((s) => s.entries.every((e) => entries[e].isInner));
+  const neighbors = neighborsOf(inner.map(({ item, entries }) => ({ entries, collective: item.collective })));
+  const plannable = { entries: infos, items: steps, neighbors, beside: lastBeside(waits) };
   const { blocks, places } = planMemory(plannable, (d) => getDevice(d).allocator.layout);
-  const arena: Storage[] = [],
-    memory = blocks.map(({ device, nbytes }) => {
-      const storage = new Storage(device, dtypes.uint8, nbytes),
-        block = new Buffer(getDevice(device), dtypes.uint8, nbytes);
-      block.use = "intermediates of a jit function";
-      attachBuffer(storage, block);
-      arena.push(storage);
-      return block;
-    });
-  const moved = entries.map((b, e) => {
-    const { block, offset } = places[e]!;
-    return new Buffer(getDevice(b.device.name), b.dtype, b.size, memory[block], offset);
+  const arena: Storage[] = [];
+  const memory = blocks.map(({ device, nbytes }) => {
+    const storage = new Storage(device, dtypes.uint8, nbytes),
+      block = new Buffer(getDevice(device), dtypes.uint8, nbytes);
+    block.use = "intermediates of a jit function";
+    attachBuffer(storage, block);
+    arena.push(storage);
+    return block;
   });
-  const change = (b: Buffer): Buffer => at.has(b) ? moved[at.get(b)!] : b;
-  return { items: items.map((item) => onBuffers(item, change)), arena };
+  const buffers = entries.map(({ buffer: b }, e) => {
+    const place = places[e];
+    return place === undefined ? b : new Buffer(b.device, b.dtype, b.size, memory[place.block], place.offset);
+  });
+  return { buffers, arena };
 }
 
+/** What runs: kernels of one device that follow each other as one, each of the others alone. */
 function makeSteps(
+  steps: readonly Step[],
   items: readonly ExecItem[],
+  entries: readonly Entry[],
   spec: ReplaySpec,
   waits: readonly (readonly number[])[],
 ): ReplayStep[] {
-  const steps: ReplayStep[] = [], stepOf = new Map<number, number>();
+  const made: ReplayStep[] = [], madeOf = new Map<number, number>();
   let before: number[] = [];
-  const deviceOf = ({ runner }: ExecItem): string | undefined =>
-    runner instanceof CompiledKernel ? runner.device : undefined;
+  const deviceOf = (i: number): string | undefined => steps[i].program && steps[i].item.device;
   const isFree = (i: number): boolean => (waits[i]?.length ?? 0) === 0;
-  for (let i = 0; i < items.length;) {
-    const start = i, device = deviceOf(items[i++]), { kind } = items[start].runner;
-    while (device !== undefined && i < items.length && deviceOf(items[i]) === device && isFree(i)) i++;
-    for (const c of waits[start] ?? []) before.push(stepOf.get(c)!);
-    if (kind === "EmptyOp" || kind === "ViewOp") continue;
-    stepOf.set(start, steps.length);
-    steps.push(makeStep(items.slice(start, i), device, spec, before));
+  for (let i = 0; i < steps.length;) {
+    const start = i, device = deviceOf(i++), { kind } = steps[start].item;
+    while (device !== undefined && i < steps.length && deviceOf(i) === device && isFree(i)) i++;
+    for (const c of waits[start] ?? []) before.push(madeOf.get(c)!);
+    if (kind === "empty" || kind === "view") continue;
+    madeOf.set(start, made.length);
+    made.push(makeStep(steps.slice(start, i), items.slice(start, i), device, entries, spec, before));
     before = [];
   }
-  return steps;
+  return made;
 }
 
 /** Kernels of `device`, or one other step. */
 function makeStep(
+  steps: readonly Step[],
   items: readonly ExecItem[],
   device: string | undefined,
+  entries: readonly Entry[],
   spec: ReplaySpec,
   waits: readonly number[],
 ): ReplayStep {
   const launches: Launch[] = [], patches: BufferPatch[] = [], vars: VarPatch[] = [];
   let flops = 0, bytes = 0;
-  items.forEach((item, launch) => {
-    item.bufs.forEach((b, slot) => {
-      const source = spec.sources.get(b);
+  steps.forEach((step, launch) => {
+    step.entries.forEach((e, slot) => {
+      const { source } = entries[e];
       if (source !== undefined) patches.push({ launch, slot, source });
     });
-    if (!(item.runner instanceof CompiledKernel)) return;
-    const { program } = item.runner, values = varValues(item);
+    const { program } = step, item = items[launch];
+    if (program === undefined) return;
+    const values = varValues(item);
     launches.push({ program, buffers: item.bufs, vars: values });
     flops += program.linear.flops;
     bytes += program.linear.bytes;

@@ -6,6 +6,7 @@
  */
 import { attachBuffer, Buffer, bufferOf } from "../device/buffer.ts";
 import { defaultDevice, getDevice, togetherText } from "../device/device.ts";
+import type { Program } from "../device/program.ts";
 import { noteBecame, pendingScopes } from "../device/scopes.ts";
 import { dtypeMax, dtypeMin, dtypes } from "../dtype/dtype.ts";
 import { envNumber, wantsLines } from "../helpers/env.ts";
@@ -33,7 +34,7 @@ import { stripReshape } from "./fuse/fusion_plan.ts";
 import { isOnOneDevice } from "./fuse/settle_devices.ts";
 import { lowerShards, type OnDevices } from "./multi/lower_shards.ts";
 import { fixedValues } from "./order/share_kernels.ts";
-import type { EntryInfo } from "./order/template.ts";
+import type { EntryInfo, TemplateItem } from "./order/template.ts";
 import { type Lowered, lowerGraph } from "./schedule_passes.ts";
 
 /** A graph's key, and what the nodes in it are that had to be told apart. */
@@ -77,8 +78,8 @@ export interface Variant extends Lowered {
   readonly fixed: ReadonlyMap<string, number>;
   /** Whether some of its buffers are parts of others. */
   readonly hasViews: boolean;
-  /** Set by the engine: what it compiled for the steps. */
-  programs: unknown;
+  /** Set by the engine: what it compiled for the steps that are kernels. */
+  programs: ReadonlyMap<TemplateItem, Program> | undefined;
 }
 
 /** A schedule ready to run. */

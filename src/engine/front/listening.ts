@@ -7,7 +7,6 @@
 import type { BoundSchedule, TakeBuffer } from "../../schedule/schedule.ts";
 import type { Storage } from "../../uop/core/args.ts";
 import type { UOp } from "../../uop/core/uop.ts";
-import type { ExecItem } from "./runners.ts";
 
 /** What listens while a function is captured. */
 export interface Capture {
@@ -17,7 +16,8 @@ export interface Capture {
   readonly since: number;
   /** Of what is about to be realized, that which is no part of what is captured: it is realized first, unheard. */
   foreign(nodes: readonly UOp[]): UOp[];
-  add(items: readonly ExecItem[], bound: BoundSchedule): void;
+  /** Takes a schedule that has run. */
+  add(bound: BoundSchedule): void;
 }
 
 let capture: Capture | undefined;

@@ -110,6 +110,12 @@ export class ViewOp {
 /** What an ExecItem does. */
 export type Runner = CompiledKernel | BufferCopy | BufferXfer | CollectiveStep | CustomOp | EmptyOp | ViewOp;
 
+/** What a step reads, and what it writes: buffers, or what stands for them. */
+export interface Access<T = Buffer> {
+  readonly reads: readonly T[];
+  readonly writes: readonly T[];
+}
+
 /** One step of a schedule. */
 export class ExecItem {
   /**

@@ -352,7 +352,7 @@ export class VizRecorder {
   /** A schedule has run: its kernels are known by now. */
   private ran(bound: BoundSchedule): number {
     const at = this.scheduleOf.get(bound.variant) ?? this.schedule(bound), { steps } = this.schedules[at];
-    const programs = bound.variant.programs as ReadonlyMap<unknown, Program> | undefined;
+    const { programs } = bound.variant;
     bound.variant.items.forEach((item, i) => {
       const program = programs?.get(item);
       if (program === undefined || steps[i].kernel !== undefined) return;

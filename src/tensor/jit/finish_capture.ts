@@ -82,7 +82,7 @@ export function finishCapture(
   const { recording, counter, start, inside, states, taking: { groups, tied } } = heard;
   const { made } = recording, count = inside.length;
   const read = new Set<Buffer>();
-  for (const item of recording.items) for (const b of item.bufs) read.add(b);
+  for (const { entries } of recording.steps) for (const e of entries) read.add(recording.buffers[e]);
   const sources = new Map<Buffer, number>();
   inside.forEach((s, i) => groups[i] === i && sources.set(bufferOf(s)!, i));
   const results = heard.outputs.length;

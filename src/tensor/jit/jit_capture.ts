@@ -152,7 +152,7 @@ function listen(call: CallToCapture): Heard {
     setCapture(undefined);
     movedHandles.assigned = movedHandles.replaced = readHandles.set = undefined;
   }
-  if (recording.items.length === 0 && outputs.length === 0 && left.length === 0) {
+  if (recording.steps.length === 0 && outputs.length === 0 && left.length === 0) {
     throw new JitError("capture a function", {
       reason: "it realizes nothing: return a tensor computed from the arguments, or realize one inside",
     });

@@ -537,7 +537,7 @@ export function writesTo(
 ): Map<number, number> {
   const written = new Map<number, number>();
   if (recording.written.size === 0) return written;
-  const used = new Set(recording.storages.values());
+  const used = new Set(recording.storages);
   const refuse = (reason: string): never => {
     throw new JitError("capture a function", { reason: `${reason}; pass a clone()` });
   };
