@@ -1,8 +1,8 @@
 /**
- * A captured call made ready to run again. In, the steps of its bound templates and what of their memory others can see;
- * out, the steps that are needed, with their intermediates planned into one arena a device as those of a template are,
- * bound again, as graphs in which the buffers and numbers of each call are put. What depends on no call (uploads of constants, and what is made of them alone) is not
- * repeated.
+ * A captured call made ready to run again. In, the steps of its bound templates and what of their memory others can
+ * see; out, the steps that are needed, with their intermediates planned into one arena a device as those of a template
+ * are, bound again, as graphs in which the buffers and numbers of each call are put. What depends on no call (uploads
+ * of constants, and what is made of them alone) is not repeated.
  *
  * @module
  */

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { ArgumentError } from "../../src/helpers/errors.ts";
 import { context } from "../../src/helpers/env.ts";
 import { Kernel } from "../../src/codegen/opt/kernel.ts";
-import { type OptOp, optText } from "../../src/codegen/opt/opt.ts";
+import { type AxisOpt, axisOpt, optText } from "../../src/codegen/opt/opt.ts";
 import { simplifyRanges } from "../../src/codegen/ast/simplify.ts";
 import { listText } from "../../src/uop/core/print.ts";
 import { Ops } from "../../src/uop/core/ops.ts";
@@ -51,7 +51,7 @@ testUnderOpts("codegen", KERNELS, varsOf, SETS, CAPS);
 
 Deno.test("codegen: random opts give the same values", () => {
   const random = new Random(1), next = (n: number): number => random.below(n);
-  const ops: (OptOp | "STAGE")[] = ["UPCAST", "UNROLL", "VECTOR", "PADTO", "THREAD", "SWAP", "STAGE"];
+  const ops: (AxisOpt["op"] | "STAGE")[] = ["UPCAST", "UNROLL", "VECTOR", "PADTO", "THREAD", "SWAP", "STAGE"];
   let applied = 0, refused = 0;
   for (const [name, ast] of Object.entries(KERNELS)) {
     const data = integers(paramsOf(ast), 7);
@@ -63,7 +63,7 @@ Deno.test("codegen: random opts give the same values", () => {
         const arg = op === "SWAP" || op === "STAGE" ? next(3) : op === "THREAD" ? 0 : [2, 3, 4, 8][next(4)];
         try {
           const axis = next(4);
-          kernel.apply(op === "STAGE" ? { op, input: axis, loops: arg } : { op, axis, arg });
+          kernel.apply(op === "STAGE" ? { op, input: axis, loops: arg } : axisOpt(op, axis, arg));
         } catch (error) {
           if (!(error instanceof ArgumentError)) throw error;
         }

@@ -49,3 +49,13 @@ Deno.test("kernel data: opts are kept, those of none and of no list apart", () =
     [["a", undefined], ["a", ""], ['"', optsText(opts)]],
   );
 });
+
+Deno.test("kernel data: each number of an opt has its name, and opts that there are not are no opts", () => {
+  assertEquals(parseOpts("UPCAST:2:4 UNROLL:0:8 THREAD:1 MERGE:0:1"), [
+    { op: "UPCAST", axis: 2, size: 4 },
+    { op: "UNROLL", reduce: 0, size: 8 },
+    { op: "THREAD", axis: 1, chunks: 0 },
+    { op: "MERGE", axis: 0, other: 1 },
+  ]);
+  for (const text of ["OUTER:0:1", "UPCAST", "STAGE:0:1"]) assertEquals(parseOpts(text), undefined, text);
+});

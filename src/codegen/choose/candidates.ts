@@ -18,7 +18,7 @@ import { Ops } from "../../uop/core/ops.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import { type Region, regionsOf } from "../machine/access.ts";
 import type { Kernel } from "../opt/kernel.ts";
-import { type AxisOpt, type Opt, type OptOp, optsText } from "../opt/opt.ts";
+import { type AxisOpt, axisOpt, type Opt, optsText } from "../opt/opt.ts";
 import { ifPossible, kernelFor } from "./proposal.ts";
 
 /** Sizes of blocks of a loop on CPUs. */
@@ -76,7 +76,6 @@ class Odometer implements Choices {
   }
 }
 
-const axisOpt = (op: OptOp, axis: number, arg: number): AxisOpt => ({ op, axis, arg });
 const NOTHING = -1;
 
 /** One way of deciding, step by step. A step that is not possible is left out. */
@@ -119,10 +118,10 @@ class Walk {
   /** Copies so far, of any body. */
   private get copies(): number {
     let n = 1;
-    for (const o of this.opts) if (o.op === "UPCAST" || o.op === "UNROLL") n *= o.arg;
+    for (const o of this.opts) if (o.op === "UPCAST" || o.op === "UNROLL") n *= o.size;
     return n;
   }
-  private copy(op: OptOp, axis: number, k: number): void {
+  private copy(op: AxisOpt["op"], axis: number, k: number): void {
     if (k > 1 && this.copies * k <= MOST_COPIES) this.take(axisOpt(op, axis, k));
   }
 
@@ -407,8 +406,8 @@ export function neighborsOf(ast: UOp, caps: Capabilities, opts: readonly Opt[]):
       }
     } else if (o.op === "THREAD") {
       for (let axis = 0; axis < opts.length + 4; axis++) put({ ...o, axis });
-    } else if (o.op !== "SWAP" && o.op !== "MERGE" && o.op !== "TC") {
-      for (const arg of [o.arg * 2, o.arg / 2]) if (Number.isInteger(arg) && arg > 1) put({ ...o, arg });
+    } else if ("size" in o) {
+      for (const size of [o.size * 2, o.size / 2]) if (Number.isInteger(size) && size > 1) put({ ...o, size });
     }
   });
   return [...found.values()];

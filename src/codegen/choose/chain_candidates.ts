@@ -176,20 +176,20 @@ function applyPlan(kernel: Kernel, { tile, work, slots, ring, number, core, axes
   const { rows, columns, middle, sums } = axes, { tiles, warps, depth } = tile, { outer, inner } = chainOf(core)!;
   const outputs = kernel.outputAxes.length;
   const pad = (axis: number, to: number): void => {
-    if (kernel.axes[axis].size % to !== 0) kernel.apply({ op: "PADTO", axis, arg: to });
+    if (kernel.axes[axis].size % to !== 0) kernel.apply({ op: "PADTO", axis, size: to });
   };
   pad(rows, warps * tiles * outer.m);
   if (columns >= 0) pad(columns, work.columns);
   pad(outputs + middle, depth);
   for (const s of sums) pad(outputs + s, core.shared === undefined ? inner.k : SHARED_ROW);
   kernel.apply({ op: "TC", unit: number });
-  if (tiles > 1) kernel.apply({ op: "UPCAST", axis: rows, arg: tiles });
-  if (warps > 1) kernel.apply({ op: "LOCAL", axis: rows, arg: warps });
-  if (work.columns > outer.n) kernel.apply({ op: "UPCAST", axis: columns, arg: work.columns / outer.n });
-  if (depth > outer.k) kernel.apply({ op: "UNROLL", axis: middle, arg: depth / outer.k });
+  if (tiles > 1) kernel.apply({ op: "UPCAST", axis: rows, size: tiles });
+  if (warps > 1) kernel.apply({ op: "LOCAL", axis: rows, size: warps });
+  if (work.columns > outer.n) kernel.apply({ op: "UPCAST", axis: columns, size: work.columns / outer.n });
+  if (depth > outer.k) kernel.apply({ op: "UNROLL", reduce: middle, size: depth / outer.k });
   for (const s of sums) {
     const { rest } = kernel.axes[outputs + s];
-    if (rest > 1) kernel.apply({ op: "UNROLL", axis: s, arg: rest });
+    if (rest > 1) kernel.apply({ op: "UNROLL", reduce: s, size: rest });
   }
   for (const slot of slots) kernel.apply({ op: "STAGE", input: slot, ring });
 }

@@ -112,7 +112,7 @@ export function spread(kernel: Kernel, caps: Capabilities): void {
     const { size } = outputAxes[i];
     if (size < 2 || !kernel.isParallel(i)) continue;
     const threads = Math.min(size, FEW_THREADS, caps.grid!.maxGroupSize[0], caps.grid!.maxGroupThreads);
-    kernel.apply({ op: "LOCAL", axis: i, arg: threads });
+    kernel.apply({ op: "LOCAL", axis: i, size: threads });
     return;
   }
 }

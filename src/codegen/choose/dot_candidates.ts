@@ -81,17 +81,17 @@ export function dotProposals(ast: UOp, caps: Capabilities): Proposal[] {
   const wanted = Math.min(MOST_COLUMNS, Math.floor(most / row), Math.floor(vectors / threads));
   const column = divisorUpTo(vectors, wanted);
   const make = (): Kernel => {
-    kernel.apply({ op: "VECTOR", axis: columns, arg: lanes });
-    if (column > 1) kernel.apply({ op: "UPCAST", axis, arg: column });
-    if (row > 1 && (kernel.mayOverlap || rowCount % row === 0)) kernel.apply({ op: "UPCAST", axis: rows, arg: row });
-    kernel.apply({ op: "UNROLL", axis: sum, arg: WORD });
+    kernel.apply({ op: "VECTOR", axis: columns, size: lanes });
+    if (column > 1) kernel.apply({ op: "UPCAST", axis, size: column });
+    if (row > 1 && (kernel.mayOverlap || rowCount % row === 0)) kernel.apply({ op: "UPCAST", axis: rows, size: row });
+    kernel.apply({ op: "UNROLL", reduce: sum, size: WORD });
     // the words of a tile stay in a cache for all rows
     const first = outer >= 0 && sizes[outer] / (axis === outer ? column : 1) >= threads ? outer : axis;
-    if (first > 0) kernel.apply({ op: "SWAP", axis: 0, arg: first });
+    if (first > 0) kernel.apply({ op: "SWAP", axis: 0, other: first });
     if (threads === 1) return kernel;
     if (first >= 0 && (first === outer || vectors / column >= threads)) {
-      kernel.apply({ op: "THREAD", axis: first, arg: 0 });
-    } else if (rowCount / row >= threads) kernel.apply({ op: "THREAD", axis: rows, arg: 0 });
+      kernel.apply({ op: "THREAD", axis: first, chunks: 0 });
+    } else if (rowCount / row >= threads) kernel.apply({ op: "THREAD", axis: rows, chunks: 0 });
     return kernel;
   };
   return [{ what: "bytes that lie as they are multiplied", cost, floor: 0, make }];

@@ -10,7 +10,7 @@ import type { Capabilities } from "../../renderer/renderer.ts";
 import { type Access, type Region, wideAlong } from "../machine/access.ts";
 import { GridPlan } from "../machine/grid_plan.ts";
 import { SECTOR } from "../machine/grid_traffic.ts";
-import type { AxisOpt } from "../opt/opt.ts";
+import type { PairOpt } from "../opt/opt.ts";
 
 /** Lane axes that are considered, at most. */
 const MOST_LANE_AXES = 3;
@@ -78,11 +78,11 @@ export class GridCandidates {
    * Axes that may become one, in several ways: those of each reduction, the longer their stride in what is read most the
    * further out, alone or with the output axes that no reduction depends on.
    */
-  merges(): AxisOpt[][] {
-    const { regions, sizes, isFixed, caps } = this.k, opts: AxisOpt[] = [], seen = new Set<string>();
+  merges(): PairOpt[][] {
+    const { regions, sizes, isFixed, caps } = this.k, opts: PairOpt[] = [], seen = new Set<string>();
     const join = (axes: readonly number[]): void => {
       const last = axes[axes.length - 1];
-      for (const i of axes.slice(0, -1).reverse()) opts.push({ op: "MERGE", axis: i, arg: last });
+      for (const i of axes.slice(0, -1).reverse()) opts.push({ op: "MERGE", axis: i, other: last });
     };
     for (const r of regions) {
       const own = r.own.filter((i) => sizes[i] > 1), key = own.toSorted().join();

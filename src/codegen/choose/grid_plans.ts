@@ -12,7 +12,7 @@ import { LAUNCH } from "../machine/grid_rates.ts";
 import type { GridPlan } from "../machine/grid_plan.ts";
 import { stepOf } from "../machine/grid_traffic.ts";
 import { applyMerges, type Kernel } from "../opt/kernel.ts";
-import type { AxisOpt } from "../opt/opt.ts";
+import type { PairOpt } from "../opt/opt.ts";
 import { GridCandidates } from "./grid_candidates.ts";
 import { ifPossible, kernelFor, type Proposal } from "./proposal.ts";
 
@@ -23,12 +23,12 @@ const MERGED_RISK = 1.08;
 
 /** A kernel with the axes of a plan, some of them merged, and what its plans cost. */
 export interface Base {
-  readonly merges: readonly AxisOpt[];
+  readonly merges: readonly PairOpt[];
   readonly model: GridModel;
   readonly candidates: GridCandidates;
 }
 
-export function baseOf(ast: UOp, caps: Capabilities, merges: readonly AxisOpt[]): Base | undefined {
+export function baseOf(ast: UOp, caps: Capabilities, merges: readonly PairOpt[]): Base | undefined {
   const kernel = kernelFor(ast, caps), whole = kernel.axes.map((a) => a.size);
   if (merges.length > 0 && !(kernel.mayMerge && applyMerges(kernel, merges))) return undefined;
   const { axes, copies } = kernel, loops = axes.length, outputs = kernel.outputAxes.length;

@@ -145,9 +145,9 @@ export function estimateOf(ast: UOp, caps: Capabilities, opts: readonly Opt[]): 
   for (const o of opts) {
     kernel.apply(o);
     if (o.op === "STAGE") inputs.push(o.input);
-    else if (o.op === "PADTO" && o.axis < loops.outputs) blocks.push([o.axis, o.arg]);
+    else if (o.op === "PADTO" && o.axis < loops.outputs) blocks.push([o.axis, o.size]);
     else if (o.op === "SWAP") {
-      const i = order.indexOf(o.axis), j = order.indexOf(o.arg);
+      const i = order.indexOf(o.axis), j = order.indexOf(o.other);
       [order[i], order[j]] = [order[j], order[i]];
     }
   }

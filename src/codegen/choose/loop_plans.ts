@@ -225,23 +225,25 @@ class Chooser {
       const size = most * tileOf(thread);
       if (tiles % most === 0 && most > 1 && most < tiles) [chunk, chunks] = [thread, tiles / most];
       else if (thread !== v && kernel.mayOverlap && size > 1 && size < this.sizes[thread]) {
-        kernel.apply({ op: "PADTO", axis: thread, arg: size });
+        kernel.apply({ op: "PADTO", axis: thread, size });
         chunk = thread;
       }
     }
-    for (const [i, size] of plan.blocks) kernel.apply({ op: "PADTO", axis: i, arg: size });
+    for (const [i, size] of plan.blocks) kernel.apply({ op: "PADTO", axis: i, size });
     if (v >= 0) {
       const tile = tileOf(v);
-      if (this.axes[v].size % tile !== 0 && plan.blocks.length === 0) kernel.apply({ op: "PADTO", axis: v, arg: tile });
-      kernel.apply({ op: "VECTOR", axis: v, arg: plan.lanes });
+      if (this.axes[v].size % tile !== 0 && plan.blocks.length === 0) {
+        kernel.apply({ op: "PADTO", axis: v, size: tile });
+      }
+      kernel.apply({ op: "VECTOR", axis: v, size: plan.lanes });
     }
     for (let i = 0; i < this.outputs; i++) {
-      if (copies[i] > 1) kernel.apply({ op: "UPCAST", axis: i, arg: copies[i] });
+      if (copies[i] > 1) kernel.apply({ op: "UPCAST", axis: i, size: copies[i] });
     }
     for (const i of new Set(plan.regionLanes)) {
       if (i < this.outputs) continue;
-      if (this.model.masked(i, plan.lanes) > 0) kernel.apply({ op: "PADTO", axis: i, arg: plan.lanes });
-      kernel.apply({ op: "VECTOR", axis: i, arg: plan.lanes });
+      if (this.model.masked(i, plan.lanes) > 0) kernel.apply({ op: "PADTO", axis: i, size: plan.lanes });
+      kernel.apply({ op: "VECTOR", axis: i, size: plan.lanes });
     }
     // reductions of one STAGE share its axes: the first that wants a tile has it
     const tiled = new Set<number>();
@@ -250,18 +252,18 @@ class Chooser {
       if (tile.some(([i]) => tiled.has(i))) return;
       for (const [i, n] of tile) {
         tiled.add(i);
-        kernel.apply({ op: "UPCAST", axis: i, arg: n });
+        kernel.apply({ op: "UPCAST", axis: i, size: n });
       }
     });
     this.unroll(plan);
     const now = Array.from({ length: this.outputs }, (_, i) => i);
     for (let i = 0; i < order.length; i++) {
       if (now[i] === order[i]) continue;
-      kernel.apply({ op: "SWAP", axis: now[i], arg: order[i] });
+      kernel.apply({ op: "SWAP", axis: now[i], other: order[i] });
       now[now.indexOf(order[i])] = now[i];
       now[i] = order[i];
     }
-    if (thread >= 0) kernel.apply({ op: "THREAD", axis: thread, arg: chunks });
+    if (thread >= 0) kernel.apply({ op: "THREAD", axis: thread, chunks });
     let loops = chunk >= 0 ? 1 : 0;
     for (const i of order) if (packed?.depends[i] && i !== chunk && this.loopsOf(i) > 1) loops++;
     for (const a of packs) kernel.apply({ op: "STAGE", input: argOf(a.node.src[0].src[0], Ops.PARAM).slot, loops });
@@ -288,7 +290,7 @@ class Chooser {
       const lane = plan.regionLanes[region];
       const unroll = (i: number, k: number): void => {
         done.add(i);
-        kernel.apply({ op: "UNROLL", axis: i - this.outputs, arg: k });
+        kernel.apply({ op: "UNROLL", reduce: i - this.outputs, size: k });
       };
       const rows = this.model.rowsOf(r, lane, plan.lanes);
       if (rows !== undefined) {
@@ -370,7 +372,7 @@ function blockAxes(kernel: Kernel, caps: Capabilities): void {
     const most = vmax(range.src[0]);
     for (let k = BLOCK_VECTORS * lanes; k >= lanes; k /= 2) {
       if (2 * k > most || (role === "stage" && blockStage(kernel.ast, range, k) === undefined)) continue;
-      kernel.apply({ op: "PADTO", axis, arg: k });
+      kernel.apply({ op: "PADTO", axis, size: k });
       return;
     }
   });

@@ -20,7 +20,7 @@ import { type Access, type Region, regionsOf, wideOf } from "../machine/access.t
 import { SECTOR } from "../machine/grid_traffic.ts";
 import { type Operand, type Pieces, sideOf, threadFloor, type Tile, TileModel } from "../machine/tile_model.ts";
 import { applyMerges, type Kernel } from "../opt/kernel.ts";
-import type { AxisOpt } from "../opt/opt.ts";
+import type { PairOpt } from "../opt/opt.ts";
 import { WIDE } from "../opt/stage.ts";
 import { ifPossible, kernelFor, type Proposal } from "./proposal.ts";
 
@@ -255,7 +255,7 @@ class TileChooser {
     const [m, n, k] = core === undefined ? [1, 1, 1] : [core.m, core.n, core.k];
     const sides = [sideOf(tile.rows, m), sideOf(tile.columns, n), tile.depth * k];
     [rows, columns, sum].forEach((axis, i) => {
-      if (sizes[axis] % sides[i] !== 0) kernel.apply({ op: "PADTO", axis, arg: sides[i] });
+      if (sizes[axis] % sides[i] !== 0) kernel.apply({ op: "PADTO", axis, size: sides[i] });
     });
     if (core !== undefined) kernel.apply({ op: "TC", unit: number });
     // threads of a warp stand along the columns: where each column is a row of shared memory, those next to each other have
@@ -263,11 +263,11 @@ class TileChooser {
     const [first, second, third] = tile.columns, isRow = core === undefined && !this.isAlong(this.readOf(columns));
     const across: Pieces = isRow ? [1, second, first * third] : tile.columns;
     for (const [axis, [near, threads, far]] of [[rows, tile.rows], [columns, across]] as const) {
-      if (near > 1) kernel.apply({ op: "UPCAST", axis, arg: near });
-      if (threads > 1) kernel.apply({ op: "LOCAL", axis, arg: threads });
-      if (far > 1) kernel.apply({ op: "UPCAST", axis, arg: far });
+      if (near > 1) kernel.apply({ op: "UPCAST", axis, size: near });
+      if (threads > 1) kernel.apply({ op: "LOCAL", axis, size: threads });
+      if (far > 1) kernel.apply({ op: "UPCAST", axis, size: far });
     }
-    if (tile.depth > 1) kernel.apply({ op: "UNROLL", axis: sum - outputs, arg: tile.depth });
+    if (tile.depth > 1) kernel.apply({ op: "UNROLL", reduce: sum - outputs, size: tile.depth });
     const slotOf = (a: Access): number => argOf(a.node.src[0].src[0], Ops.PARAM).slot;
     for (const slot of new Set(reads.map(slotOf))) {
       const boxes = this.hasBoxes(core) && reads.every((a) => slotOf(a) !== slot || isInLines(a))
@@ -286,12 +286,12 @@ function merged(
   sides: Sides,
   sizes: readonly number[],
   isOnUnits: () => boolean,
-): { matrices: Matrices; sizes: number[]; opts: AxisOpt[] } {
-  const opts: AxisOpt[] = [], now = sizes.slice();
+): { matrices: Matrices; sizes: number[]; opts: PairOpt[] } {
+  const opts: PairOpt[] = [], now = sizes.slice();
   const axisOf = (axes: readonly number[]): number => {
     const last = axes[axes.length - 1];
     for (const i of axes.slice(0, -1).reverse()) {
-      opts.push({ op: "MERGE", axis: i, arg: last });
+      opts.push({ op: "MERGE", axis: i, other: last });
       now[last] *= now[i];
       now[i] = 1;
     }
@@ -358,7 +358,7 @@ function productInTiles(ast: UOp, caps: Capabilities, mayShare: boolean): Propos
 function mergedProduct(
   kernel: Kernel,
   caps: Capabilities,
-  opts: readonly AxisOpt[],
+  opts: readonly PairOpt[],
   found: Choice,
 ): Kernel | undefined {
   if (!applyMerges(kernel, opts)) return undefined;

@@ -55,13 +55,13 @@ export class GridPlan {
   static of(opts: readonly Opt[], sizes: readonly number[], outputs: number): GridPlan | undefined {
     const plan = new GridPlan(sizes, outputs);
     for (const o of opts) {
-      if (o.op === "STAGE" || o.op === "TC") return undefined;
-      const axis = o.op === "UNROLL" || o.op === "GROUP" ? o.axis + outputs : o.axis;
+      if (!("size" in o)) return undefined;
+      const axis = "reduce" in o ? o.reduce + outputs : o.axis;
       const isMade = o.op === "PADTO"
-        ? plan.pad(axis, o.arg)
+        ? plan.pad(axis, o.size)
         : o.op === "UPCAST" || o.op === "UNROLL"
-        ? plan.copy(axis, o.arg)
-        : (o.op === "LOCAL" || o.op === "GROUP") && plan.share(axis, o.arg);
+        ? plan.copy(axis, o.size)
+        : (o.op === "LOCAL" || o.op === "GROUP") && plan.share(axis, o.size);
       if (!isMade) return undefined;
     }
     return plan;
@@ -81,7 +81,7 @@ export class GridPlan {
     if (a === undefined || this.isFixed[axis] || a.pieces.length > 0 || k < 2) return false;
     if (a.size % k === 0) return true;
     a.size = a.rest = ceilDiv(a.size, k) * k;
-    this.opts.push({ op: "PADTO", axis, arg: k });
+    this.opts.push({ op: "PADTO", axis, size: k });
     return true;
   }
 
@@ -98,8 +98,11 @@ export class GridPlan {
     if (isThread) a.threads *= k;
     else a.copies *= k;
     a.rest = ceilDiv(a.rest, k);
-    const op = isReduce ? (isThread ? "GROUP" : "UNROLL") : isThread ? "LOCAL" : "UPCAST";
-    this.opts.push({ op, axis: isReduce ? axis - this.outputs : axis, arg: k });
+    this.opts.push(
+      isReduce
+        ? { op: isThread ? "GROUP" : "UNROLL", reduce: axis - this.outputs, size: k }
+        : { op: isThread ? "LOCAL" : "UPCAST", axis, size: k },
+    );
     return true;
   }
 }

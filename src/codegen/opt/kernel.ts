@@ -2,9 +2,8 @@
  * A kernel whose ranges are being optimized. Opts change how its axes will be split; `finish` rewrites the AST once, with
  * a new RANGE for every piece. What an opt may do is checked here, and only here.
  *
- * Axes: output axes count 0, 1, ... in the order of their range ids; for opts on reduce axes alone (UNROLL, GROUP) the
- * reduce axes count 0, 1, ...; where an opt takes any (VECTOR, PADTO), reduce axes follow the output axes, and the axes of
- * STAGEs follow those. They count after simplify.ts has split and merged ranges.
+ * Axes: output axes count 0, 1, ... in the order of their range ids, reduce axes follow them, and the axes of STAGEs those;
+ * opts that take reduce axes alone count these from 0 (opt.ts). They count after simplify.ts has split and merged ranges.
  *
  * Each split takes the innermost part of what is left of an axis (axis.ts). Where a size is no multiple: an output axis
  * overlaps its last tile with the one before (the same values are written twice), unless the kernel reads what it writes; a
@@ -35,7 +34,7 @@ import { compareLoops, isReduceKind, kindOf } from "../ast/range_facts.ts";
 import { type Replacement, replaceRanges } from "../ast/replace_ranges.ts";
 import { type Axis, axisRanges, AxisState } from "./axis.ts";
 import { blockReduce, blocksOf, blockStage, blockStores, type Cut, cutReduce, maskRange } from "./blocks.ts";
-import { type AxisOpt, type Opt, optText } from "./opt.ts";
+import { type AxisOpt, type Opt, optText, type PairOpt } from "./opt.ts";
 import { type Bound, boundChain } from "./chain_bounds.ts";
 import { useChain } from "./chain_tiles.ts";
 import { oneLoop, sharedBytesOfStage, stage } from "./stage.ts";
@@ -44,8 +43,8 @@ import { useTensorCore } from "./tensor_core.ts";
 /** What a group of threads may share. */
 type SharedRoom = Pick<GridCaps, "sharedBytes" | "sharedItem">;
 
-const REDUCE_OPTS = new Set(["UNROLL", "GROUP", "GROUPTOP"]);
-const EITHER_OPTS = new Set(["VECTOR", "PADTO", "UPCAST", "MERGE"]);
+/** Opts that take output axes alone. */
+const OUTPUT_OPTS: ReadonlySet<string> = new Set<AxisOpt["op"]>(["LOCAL", "THREAD", "SWAP"]);
 /** Elements that a reduction may read for every thread to do it for itself. */
 const REPEATED_REDUCE = 256;
 
@@ -155,30 +154,30 @@ export class Kernel {
         if (opt.op === "VECTOR" && this.grid) {
           fail("the lanes of a grid are its threads: UPCAST and UNROLL make copies");
         }
-        if (!Number.isInteger(opt.arg) || opt.arg < 2) fail("it takes at least 2");
+        if (!Number.isInteger(opt.size) || opt.size < 2) fail("it takes at least 2");
         if (kind === AxisKind.VECTOR) {
-          if ((opt.arg & (opt.arg - 1)) !== 0) fail("the lanes of a vector are a power of two");
+          if ((opt.size & (opt.size - 1)) !== 0) fail("the lanes of a vector are a power of two");
           this.checkLanes(a, fail);
         }
-        this.split(a, opt.arg, kind, fail);
+        this.split(a, opt.size, kind, fail);
         break;
       }
       case "PADTO":
-        if (!Number.isInteger(opt.arg) || opt.arg < 2) fail("it takes at least 2");
+        if (!Number.isInteger(opt.size) || opt.size < 2) fail("it takes at least 2");
         if (a.tiled || a.chunks > 0) fail("the axis is cut in tiles already");
         if (a.size === 0) {
-          this.block(a, opt.arg, fail);
+          this.block(a, opt.size, fail);
           break;
         }
         if (a.role === "stage") fail("a STAGE keeps its size");
-        if (a.role === "reduce" || this.inPlace || this.grid || a.rest < opt.arg) {
+        if (a.role === "reduce" || this.inPlace || this.grid || a.rest < opt.size) {
           if (a.steps.length > 0) fail("the axis was split before");
-          this.padMasked(a, opt.arg);
+          this.padMasked(a, opt.size);
         } else {
-          const last = a.rest % opt.arg === 0 ? undefined : a.rest - opt.arg;
-          a.steps.push({ type: "tile", size: opt.arg, last });
-          a.outer = ceilDiv(a.rest, opt.arg);
-          a.rest = opt.arg;
+          const last = a.rest % opt.size === 0 ? undefined : a.rest - opt.size;
+          a.steps.push({ type: "tile", size: opt.size, last });
+          a.outer = ceilDiv(a.rest, opt.size);
+          a.rest = opt.size;
           a.tiled = true;
         }
         break;
@@ -186,13 +185,13 @@ export class Kernel {
         if (this.output.some((x) => x.thread)) fail("the kernel has a THREAD axis");
         if (this.ast.src.some((s) => !dependsOn(s, a.range))) fail("a STORE does not depend on the axis");
         const n = a.tiled ? a.outer : a.rest;
-        if (opt.arg > 0 && n % opt.arg !== 0) fail(`${n} iterations are no multiple of ${opt.arg}`);
+        if (opt.chunks > 0 && n % opt.chunks !== 0) fail(`${n} iterations are no multiple of ${opt.chunks}`);
         a.thread = true;
-        if (opt.arg > 0 && opt.arg < n) a.chunks = opt.arg;
+        if (opt.chunks > 0 && opt.chunks < n) a.chunks = opt.chunks;
         break;
       }
       case "SWAP": {
-        const b = this.output[opt.arg];
+        const b = this.output[opt.other];
         if (b === undefined) fail("the kernel has no such axis");
         const i = this.order.indexOf(a), j = this.order.indexOf(b);
         [this.order[i], this.order[j]] = [this.order[j], this.order[i]];
@@ -201,17 +200,17 @@ export class Kernel {
       case "MERGE":
         if (!this.grid) fail("loops stay apart where there is no grid");
         if (this.applied.some((o) => o.op !== "MERGE")) fail("it comes before other opts");
-        this.merge(a, this.axisOf({ ...opt, axis: opt.arg }), fail);
+        this.merge(a, this.axisAt(opt.other), fail);
         break;
       case "LOCAL":
         if (!this.grid) fail("no device with loops has it");
-        if (!Number.isInteger(opt.arg) || opt.arg < 2) fail("it takes at least 2");
-        this.split(a, opt.arg, AxisKind.LOCAL, fail);
+        if (!Number.isInteger(opt.size) || opt.size < 2) fail("it takes at least 2");
+        this.split(a, opt.size, AxisKind.LOCAL, fail);
         break;
       case "GROUP":
       case "GROUPTOP":
         if (!this.grid) fail("no device with loops has it");
-        this.group(a, opt.arg, fail, opt.op === "GROUPTOP");
+        this.group(a, opt.size, fail, opt.op === "GROUPTOP");
         break;
     }
     this.applied.push(opt);
@@ -231,11 +230,15 @@ export class Kernel {
     if (toposort(this.ast).some((u) => meets(around(u)))) fail("a value depends on another axis that has lanes");
   }
 
+  /** The axis that an opt is about: where it takes one of the output alone, no other. */
   private axisOf(opt: AxisOpt): AxisState | undefined {
-    if (REDUCE_OPTS.has(opt.op)) return this.reduce[opt.axis];
-    if (!EITHER_OPTS.has(opt.op) || opt.axis < this.output.length) return this.output[opt.axis];
-    const inner = opt.axis - this.output.length;
-    return this.reduce[inner] ?? this.staged[inner - this.reduce.length];
+    if ("reduce" in opt) return this.reduce[opt.reduce];
+    return OUTPUT_OPTS.has(opt.op) ? this.output[opt.axis] : this.axisAt(opt.axis);
+  }
+
+  private axisAt(i: number): AxisState | undefined {
+    const inner = i - this.output.length;
+    return this.output[i] ?? this.reduce[inner] ?? this.staged[inner - this.reduce.length];
   }
 
   private split(a: AxisState, k: number, kind: AxisKind, fail: (reason: string) => never): void {
@@ -547,12 +550,12 @@ export class Kernel {
  * Applies opts that merge axes, whose positions are those before the first of them, which must be the first opts of all.
  * False, and nothing done, where one is not possible.
  */
-export function applyMerges(kernel: Kernel, opts: readonly AxisOpt[]): boolean {
-  if (!opts.every((o) => kernel.canMerge(o.axis, o.arg))) return false;
+export function applyMerges(kernel: Kernel, opts: readonly PairOpt[]): boolean {
+  if (!opts.every((o) => kernel.canMerge(o.axis, o.other))) return false;
   const gone: number[] = [];
   const now = (i: number): number => i - gone.filter((g) => g < i).length;
   for (const o of opts) {
-    kernel.apply({ ...o, axis: now(o.axis), arg: now(o.arg) });
+    kernel.apply({ ...o, axis: now(o.axis), other: now(o.other) });
     gone.push(o.axis);
   }
   return true;

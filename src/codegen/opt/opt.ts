@@ -7,25 +7,48 @@ import { hashString, mix } from "../../helpers/hash.ts";
 import type { ArgRecord } from "../../uop/core/args.ts";
 import { sink, type UOp } from "../../uop/core/uop.ts";
 
-/** What an {@linkcode AxisOpt} does. */
-export type OptOp =
-  | "UPCAST" // split `arg` off an output axis, or one of a STAGE, unrolled into independent values
-  | "UNROLL" // split `arg` off a reduce axis, unrolled inside the loop body
-  | "VECTOR" // on loops: split `arg`, a power of two, off an axis (output or reduce), as lanes of vector values
-  | "LOCAL" // on a grid: split `arg` off an output axis, as threads of a group
-  | "GROUP" // on a grid: split `arg` off a reduce axis over neighboring threads of a group
-  | "GROUPTOP" // the same, each thread with a contiguous part
-  | "THREAD" // on loops: an output axis is split over CPU threads in `arg` chunks, or 0 for one an iteration
-  | "PADTO" // round an axis up to a multiple of `arg`; the extra iterations are masked
-  | "MERGE" // on a grid: axis `axis` and axis `arg`, the inner one, become one, in the place of the latter
-  | "SWAP"; // exchange two output axes in loop order (`arg` is the other axis)
-
-/** An opt about an axis. `axis` counts output axes 0, 1, ... or, for reduce opts, reduce axes. */
-export interface AxisOpt {
-  readonly op: OptOp;
+/**
+ * Splits iterations off an axis: the innermost `size` of what is left of it. `axis` counts output axes, then reduce axes,
+ * then those of STAGEs, here and in all opts that have one.
+ */
+export interface SplitOpt {
+  readonly op:
+    | "UPCAST" // of an output axis, or one of a STAGE: independent copies
+    | "VECTOR" // on loops, of any axis: lanes of vector values, a power of two
+    | "LOCAL" // on a grid, of an output axis: threads of a group
+    | "PADTO"; // of any axis: rounded up to a multiple first, the rest masked; what ends at a variable is cut in blocks
   readonly axis: number;
-  readonly arg: number;
+  readonly size: number;
 }
+
+/** Splits iterations off an axis that is reduced: `reduce` counts these alone. */
+export interface ReduceOpt {
+  readonly op:
+    | "UNROLL" // copies inside of the loop
+    | "GROUP" // on a grid: neighboring threads of a group, a power of two
+    | "GROUPTOP"; // the same, each thread with a contiguous part
+  readonly reduce: number;
+  readonly size: number;
+}
+
+/** On loops: an output axis is split over CPU threads, in so many chunks; 0 for one an iteration. */
+export interface ThreadOpt {
+  readonly op: "THREAD";
+  readonly axis: number;
+  readonly chunks: number;
+}
+
+/** About two axes of a kind: `other` counts as `axis` does. */
+export interface PairOpt {
+  readonly op:
+    | "MERGE" // on a grid: they become one, `other` being the inner one, in the place of that
+    | "SWAP"; // output axes: they change places in the order of loops
+  readonly axis: number;
+  readonly other: number;
+}
+
+/** An opt about axes. */
+export type AxisOpt = SplitOpt | ReduceOpt | ThreadOpt | PairOpt;
 
 /** Has a matrix unit compute a product: its tile is split off the axes. */
 export interface UnitOpt {
@@ -50,10 +73,30 @@ export interface StageOpt {
 /** One optimization. */
 export type Opt = AxisOpt | UnitOpt | StageOpt;
 
+const SPLIT = ["axis", "size"], REDUCE = ["reduce", "size"], PAIR = ["axis", "other"];
+/** The numbers of opts about axes, in the order in which their text has them. */
+const NUMBERS: Readonly<Record<AxisOpt["op"], readonly string[]>> = {
+  UPCAST: SPLIT,
+  VECTOR: SPLIT,
+  LOCAL: SPLIT,
+  PADTO: SPLIT,
+  UNROLL: REDUCE,
+  GROUP: REDUCE,
+  GROUPTOP: REDUCE,
+  THREAD: ["axis", "chunks"],
+  MERGE: PAIR,
+  SWAP: PAIR,
+};
+
+/** An opt about axes from its numbers, as its text has them. */
+export function axisOpt(op: AxisOpt["op"], ...numbers: readonly number[]): AxisOpt {
+  return Object.fromEntries([["op", op], ...NUMBERS[op].map((name, i) => [name, numbers[i] ?? 0])]);
+}
+
 /** "UPCAST:0:4", "TC:2", "STAGE:1:loops=2", "STAGE:1:ring=3", "STAGE:1:ring=3:boxes" */
 export function optText(o: Opt): string {
   if (o.op === "TC") return `TC:${o.unit}`;
-  if (o.op !== "STAGE") return `${o.op}:${o.axis}:${o.arg}`;
+  if (o.op !== "STAGE") return [o.op, ...NUMBERS[o.op].map((name) => o[name as keyof AxisOpt])].join(":");
   const { input, loops, ring, boxes } = o;
   const text = `STAGE:${input}${loops === undefined ? "" : `:loops=${loops}`}${
     ring === undefined ? "" : `:ring=${ring}`
@@ -69,7 +112,7 @@ export function optsText(opts: readonly Opt[]): string {
 const OPT =
   /^(?:TC:(\d+)|(?!STAGE|TC)([A-Z]+):(\d+)(?::(\d+))?|STAGE:(\d+)(?::loops=(\d+))?(?::ring=(\d+))?(:boxes)?)$/;
 
-/** The opts that {@linkcode optsText} has written, an arg of 0 perhaps left out; undefined for other text. */
+/** The opts that {@linkcode optsText} has written, a last number of 0 perhaps left out; undefined for other text. */
 export function parseOpts(text: string): Opt[] | undefined {
   const opts: Opt[] = [];
   for (const part of text.split(" ").filter((t) => t !== "")) {
@@ -77,7 +120,8 @@ export function parseOpts(text: string): Opt[] | undefined {
     if (m === null) return undefined;
     const [, unit, op, axis, arg, input, loops, ring, boxes] = m as (string | undefined)[];
     if (unit !== undefined) opts.push({ op: "TC", unit: Number(unit) });
-    else if (op !== undefined) opts.push({ op: op as OptOp, axis: Number(axis), arg: Number(arg ?? 0) });
+    else if (op !== undefined && !(op in NUMBERS)) return undefined;
+    else if (op !== undefined) opts.push(axisOpt(op as AxisOpt["op"], Number(axis), Number(arg ?? 0)));
     else {
       opts.push({
         op: "STAGE",

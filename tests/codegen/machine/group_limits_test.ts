@@ -89,8 +89,8 @@ function ringsOf(dtype: DType, room: { sharedBytes: number; sharedItem?: (d: DTy
   const at = (slot: number, x: UOp, y: UOp): UOp => load(index(param(slot, dtype, n * n), x.mul(n).add(y)));
   const sum = reduce(opCarrier(Ops.ADD, dtype), [at(1, i, k).mul(at(2, k, j))], [k]);
   const kernel = new Kernel(sink([store(index(param(0, dtype, n * n), i.mul(n).add(j)), sum)]), true);
-  kernel.apply({ op: "LOCAL", axis: 0, arg: 16 }).apply({ op: "LOCAL", axis: 1, arg: 16 });
-  kernel.apply({ op: "UNROLL", axis: 0, arg: 16 });
+  kernel.apply({ op: "LOCAL", axis: 0, size: 16 }).apply({ op: "LOCAL", axis: 1, size: 16 });
+  kernel.apply({ op: "UNROLL", reduce: 0, size: 16 });
   kernel.apply({ op: "STAGE", input: 1, ring: 4 }).apply({ op: "STAGE", input: 2, ring: 3 }).finish(room);
   return kernel.applied.flatMap((o) => o.op === "STAGE" ? [o.ring] : []).join(" ");
 }

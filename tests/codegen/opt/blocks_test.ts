@@ -83,15 +83,15 @@ Deno.test("blocks: what cannot be cut says so", () => {
   const [runner] = programs(x.at(":", [0, n.bind(9)]).sum(1)), kernel = new Kernel(simplifyRanges(runner.ast));
   const axis = kernel.axes.findIndex((a) => a.isOpen);
   throws(
-    () => kernel.apply({ op: "VECTOR", axis, arg: 4 }),
+    () => kernel.apply({ op: "VECTOR", axis, size: 4 }),
     (e) => e instanceof ArgumentError && /no constant size/.test(e.message),
   );
-  kernel.apply({ op: "PADTO", axis, arg: 16 });
+  kernel.apply({ op: "PADTO", axis, size: 16 });
   ok(kernel.axes[axis].isOpen && kernel.axes[axis].size === 16 && kernel.axes[axis].expected === MAX / 2);
   throws(
-    () => kernel.apply({ op: "PADTO", axis, arg: 16 }),
+    () => kernel.apply({ op: "PADTO", axis, size: 16 }),
     (e) => e instanceof ArgumentError && /tiles already/.test(e.message),
   );
-  kernel.apply({ op: "VECTOR", axis, arg: 4 }).apply({ op: "UNROLL", axis: 0, arg: 4 });
+  kernel.apply({ op: "VECTOR", axis, size: 4 }).apply({ op: "UNROLL", reduce: 0, size: 4 });
   ok(kernel.finish().src.length === 1);
 });

@@ -1,7 +1,7 @@
 /** Random kernels, and random lists of opts that are possible for one: on a grid, and on loops. */
 import { simplifyRanges } from "../../../src/codegen/ast/simplify.ts";
 import { Kernel } from "../../../src/codegen/opt/kernel.ts";
-import type { Opt } from "../../../src/codegen/opt/opt.ts";
+import { axisOpt, type Opt } from "../../../src/codegen/opt/opt.ts";
 import { dtypes } from "../../../src/dtype/dtype.ts";
 import { ArgumentError } from "../../../src/helpers/errors.ts";
 import { AxisKind, type ParamArg } from "../../../src/uop/core/args.ts";
@@ -87,17 +87,17 @@ export function gridOpts(random: Random, ast: UOp): Opt[] {
     const outputs = k.outputAxes.length, reduces = k.axes.length - outputs, any = random.below(outputs + reduces);
     const factor = random.pick([2, 3, 4, 5, 8]);
     const o: Opt = random.pick<Opt>([
-      { op: "LOCAL", axis: random.below(outputs), arg: factor },
-      { op: "LOCAL", axis: random.below(outputs), arg: factor },
-      { op: "UPCAST", axis: random.below(outputs), arg: factor },
-      { op: "UNROLL", axis: random.below(reduces + 1), arg: factor },
-      { op: "GROUP", axis: random.below(reduces + 1), arg: random.pick([2, 4, 8, 32, 64]) },
-      { op: "GROUPTOP", axis: random.below(reduces + 1), arg: random.pick([2, 4, 8]) },
-      { op: "PADTO", axis: any, arg: factor },
-      { op: "MERGE", axis: any, arg: random.below(outputs + reduces) },
+      { op: "LOCAL", axis: random.below(outputs), size: factor },
+      { op: "LOCAL", axis: random.below(outputs), size: factor },
+      { op: "UPCAST", axis: random.below(outputs), size: factor },
+      { op: "UNROLL", reduce: random.below(reduces + 1), size: factor },
+      { op: "GROUP", reduce: random.below(reduces + 1), size: random.pick([2, 4, 8, 32, 64]) },
+      { op: "GROUPTOP", reduce: random.below(reduces + 1), size: random.pick([2, 4, 8]) },
+      { op: "PADTO", axis: any, size: factor },
+      { op: "MERGE", axis: any, other: random.below(outputs + reduces) },
       { op: "STAGE", input: 1 + random.below(2), ring: random.pick([1, 3]) },
     ]);
-    const more = o.op === "LOCAL" || o.op === "GROUP" || o.op === "GROUPTOP" ? o.arg : 1;
+    const more = o.op === "LOCAL" || o.op === "GROUP" || o.op === "GROUPTOP" ? o.size : 1;
     if (threads * more > 256) continue;
     try {
       k.apply(o);
@@ -115,10 +115,10 @@ export function loopOpts(random: Random, ast: UOp): Opt[] {
   const k = new Kernel(simplifyRanges(ast));
   for (let i = 1 + random.below(6); i > 0; i--) {
     const op = random.pick(["UPCAST", "UNROLL", "VECTOR", "VECTOR", "PADTO", "THREAD", "SWAP", "STAGE"] as const);
-    const axis = random.below(k.axes.length + 1), arg = random.pick([2, 3, 4, 5, 8, 16]);
+    const axis = random.below(k.axes.length + 1), size = random.pick([2, 3, 4, 5, 8, 16]);
     const o: Opt = op === "STAGE"
       ? { op, input: random.below(4), loops: random.below(4) }
-      : { op, axis, arg: op === "SWAP" ? random.below(3) : op === "THREAD" ? random.pick([0, 2]) : arg };
+      : axisOpt(op, axis, op === "SWAP" ? random.below(3) : op === "THREAD" ? random.pick([0, 2]) : size);
     try {
       k.apply(o);
     } catch (error) {
