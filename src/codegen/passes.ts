@@ -16,6 +16,7 @@ import { mayHave, type UOp } from "../uop/core/uop.ts";
 import { isRecording } from "../uop/rewrite/record.ts";
 import { graphRewrite, type Pass, runPasses, substitute } from "../uop/rewrite/rewrite.ts";
 import { rebuild } from "../uop/rewrite/walk.ts";
+import { partLoops } from "./ast/part_loops.ts";
 import { simplifyRanges } from "./ast/simplify.ts";
 import { ungate } from "./ast/ungate.ts";
 import { choose, spread } from "./choose/choose.ts";
@@ -155,6 +156,7 @@ export const KERNEL_PASSES: readonly Pass<KernelState>[] = [
   { name: "block long sums", run: blockSums, spec: specKernel },
   { name: "simplify indices", run: simplifyKernel, spec: specKernel },
   { name: "gate threads", when: onGrid, run: gateThreads },
+  { name: "part loops", when: isChosen, run: partLoops, spec: specKernel },
   { name: "roll stores", when: (k) => onLoops(k) && k.caps.vectorBytes > 0, run: rollStores, spec: specKernel },
   { name: "expand, lower reduces", run: expandRanges, spec: specLowered },
   { name: "place threads", when: onGrid, run: (u, k) => substitute(u, k.placement!.places), spec: specLowered },
