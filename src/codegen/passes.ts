@@ -16,6 +16,7 @@ import { mayHave, type UOp } from "../uop/core/uop.ts";
 import { isRecording } from "../uop/rewrite/record.ts";
 import { graphRewrite, type Pass, runPasses, substitute } from "../uop/rewrite/rewrite.ts";
 import { rebuild } from "../uop/rewrite/walk.ts";
+import { partLoops } from "./ast/part_loops.ts";
 import { simplifyRanges } from "./ast/simplify.ts";
 import { ungate } from "./ast/ungate.ts";
 import { choose, spread } from "./choose/choose.ts";
@@ -101,6 +102,15 @@ function rows(ast: UOp, k: KernelState): UOp {
   return k.caps.hasGrid ? inlineRows(ast) : cheaperRows(ast, k.renderer);
 }
 
+/** Bytes of the largest vector that is loaded under a mask. */
+function maskedBytes(caps: Capabilities): number {
+  return caps.hasMaskedLoads ? caps.vectorBytes : 0;
+}
+
+function roll(ast: UOp, { caps }: KernelState): UOp {
+  return rollStores(ast, maskedBytes(caps));
+}
+
 function gateThreads(sink: UOp, k: KernelState): UOp {
   k.placement = placeThreads(sink, k.caps, k.phaseThreads);
   return k.placement.sink;
@@ -115,7 +125,7 @@ function expandRanges(sink: UOp, k: KernelState): UOp {
   k.hasSmall = hasSmallFloats(sink, caps);
   // what rounds after each op must see each op, and a record or a count which rule made what
   const isLater = k.hasSmall || caps.roundedOps !== undefined || isRecording() || envNumber("TRACK_MATCH_STATS") !== 0;
-  const made = expand(sink, 1, isLater ? undefined : lateRules(caps), caps.hasMaskedLoads ? caps.vectorBytes : 0);
+  const made = expand(sink, 1, isLater ? undefined : lateRules(caps), maskedBytes(caps));
   if (fits) k.fitting = made;
   return made;
 }
@@ -155,7 +165,8 @@ export const KERNEL_PASSES: readonly Pass<KernelState>[] = [
   { name: "block long sums", run: blockSums, spec: specKernel },
   { name: "simplify indices", run: simplifyKernel, spec: specKernel },
   { name: "gate threads", when: onGrid, run: gateThreads },
-  { name: "roll stores", when: (k) => onLoops(k) && k.caps.vectorBytes > 0, run: rollStores, spec: specKernel },
+  { name: "part loops", when: isChosen, run: partLoops, spec: specKernel },
+  { name: "roll stores", when: (k) => onLoops(k) && k.caps.vectorBytes > 0, run: roll, spec: specKernel },
   { name: "expand, lower reduces", run: expandRanges, spec: specLowered },
   { name: "place threads", when: onGrid, run: (u, k) => substitute(u, k.placement!.places), spec: specLowered },
   { name: "simplify addresses", when: onGrid, run: simplifyAddresses, spec: specLowered },

@@ -109,6 +109,27 @@ export function comparisonOf(c: UOp): UOp | undefined {
   return less.op === Ops.CMPLT && less.src[0].dtype.isInt ? less : undefined;
 }
 
+/** Lanes of vectors that are loaded under a mask, where they are of 32 bits. */
+const MASKED_LANES: readonly number[] = [4, 8, 16];
+
+/**
+ * Is a LOAD of lanes that are neighbors one vector under a mask, though its gate varies by lane? Its gate then is conditions
+ * with a step of one a lane, and what it gives elsewhere is 0.
+ * @param maskedBytes of the largest vector that the device loads under a mask
+ */
+export function takesMask(u: UOp, lane: UOp, n: number, depends: (u: UOp) => boolean, maskedBytes: number): boolean {
+  const gate = u.src[0].src[2] as UOp | undefined, isZero = u.src.length === 1 || u.src[1].isConst(0);
+  if (gate === undefined || !isZero || u.dtype.itemsize !== 4) return false;
+  if (n * 4 > maskedBytes || !MASKED_LANES.includes(n)) return false;
+  return splitAnd(gate).every((c) => !depends(c) || Math.abs(stepOf(c, lane, n, depends)) === 1);
+}
+
+/** By how much the sides of a comparison come closer from lane to lane; NaN for what is none. */
+function stepOf(c: UOp, lane: UOp, n: number, depends: (u: UOp) => boolean): number {
+  const [from, to] = comparisonOf(c)?.src.map((s) => slopeOf(s, lane, n, depends) ?? NaN) ?? [NaN, NaN];
+  return from - to;
+}
+
 /**
  * The lanes for which a gate holds, as the bits of a uint32: of conditions with a step of one a lane, each holds for all
  * lanes below some number or for the others. undefined where one has another step.
@@ -130,10 +151,8 @@ export function laneBits(
       uniform = alu(Ops.AND, dtypes.bool, uniform, get(c));
       continue;
     }
-    const less = comparisonOf(c);
-    if (less === undefined) return undefined;
-    const [from, to] = less.src.map((s) => slopeOf(s, lane, n, depends) ?? NaN), step = from - to;
-    if (Math.abs(step) !== 1) return undefined;
+    const less = comparisonOf(c), step = stepOf(c, lane, n, depends);
+    if (less === undefined || Math.abs(step) !== 1) return undefined;
     // a + step * lane < b: for lanes below b - a, or from a - b + 1 on
     const [a, b] = less.src.map(first), d = a.dtype, minus = (x: UOp): UOp => alu(Ops.MUL, d, x, constant(-1, d));
     const far = step === 1

@@ -26,7 +26,7 @@ import { laneShuffle } from "../ast/lane_layout.ts";
 import { compareLoops, isGroup, isThreadKind, kindOf } from "../ast/range_facts.ts";
 import { guardedProduct } from "../ast/ungate.ts";
 import { rowRead } from "../opt/tensor_core.ts";
-import { Addresses, comparisonOf, laneBits } from "./addresses.ts";
+import { Addresses, comparisonOf, laneBits, takesMask } from "./addresses.ts";
 import { Copies, CopyMemo } from "./copies.ts";
 import { combineRows, combineThreads } from "./group_reduce.ts";
 import { elementsOfRows, lowerMaximum, lowerScaled, type ScaleJob } from "./scaled_sums.ts";
@@ -36,9 +36,6 @@ import { StageMemory } from "./stage_memory.ts";
 
 /** What is made for copies, and where each stands in the order to compute them in. */
 type Ranked = [rank: number, made: UOp][];
-
-/** Lanes of vectors that are loaded under a mask, where they are of 32 bits. */
-const MASKED_LANES: readonly number[] = [4, 8, 16];
 
 class Expander {
   private readonly copies: Copies;
@@ -340,12 +337,10 @@ class Expander {
 
   /** The same load under the bits of its lanes; undefined where the device has none, or the gate tells no bits. */
   private maskedLoad(u: UOp, p: number, depends: (u: UOp) => boolean): UOp | undefined {
-    const [base, idx, gate] = u.src[0].src,
-      n = this.copies.sizes[p],
-      isZero = u.src.length === 1 || u.src[1].isConst(0);
-    if (!isZero || u.dtype.itemsize !== 4 || n * 4 > this.maskedBytes || !MASKED_LANES.includes(n)) return undefined;
+    const [base, idx, gate] = u.src[0].src, n = this.copies.sizes[p], lane = this.copies.sets.ranges[p];
+    if (!takesMask(u, lane, n, depends, this.maskedBytes)) return undefined;
     const get = (x: UOp): UOp => this.get(x), first = (x: UOp): UOp => this.copies.with(p, 0, () => this.get(x));
-    const bits = laneBits(gate, this.copies.sets.ranges[p], n, depends, get, first);
+    const bits = laneBits(gate, lane, n, depends, get, first);
     if (bits === undefined) return undefined;
     const place = index(this.stages.of(base), this.addresses.value(idx, p, 0));
     return uop(Ops.LOAD, u.dtype.vec(n), [place, broadcast(constant(0, u.dtype), n), bits]);

@@ -18,12 +18,13 @@ import { AxisKind, StageArg } from "../../uop/core/args.ts";
 import { carrierOf } from "../../uop/core/carrier.ts";
 import { isAlu, Ops, opWork } from "../../uop/core/ops.ts";
 import { freeIds, iterationsOf, ownRanges, rangesOf } from "../../uop/core/ranges.ts";
-import { index, load, range, store, toposort, type UOp, uop } from "../../uop/core/uop.ts";
+import { index, load, mayHave, range, store, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { indexForm, slopeOf, strideAlong } from "../../uop/algebra/linear_form.ts";
 import { laneShuffle } from "../ast/lane_layout.ts";
 import { compareLoops, kindOf } from "../ast/range_facts.ts";
 import { renameFree } from "../ast/replace_ranges.ts";
+import { takesMask } from "./addresses.ts";
 
 /** Accesses to single elements from which on they are worth loops. */
 const MANY = 48;
@@ -39,12 +40,18 @@ const MUCH_WORK = 6;
 const FEW_OPS = 12;
 
 /** Is what a LOAD or STORE addresses no vector for the lanes of `lane`, nor vectors that are shuffled? */
-function isScattered(access: UOp, lane: UOp | undefined): boolean {
+function isScattered(access: UOp, lane: UOp | undefined, maskedBytes: number): boolean {
   if (lane === undefined) return false;
   const at = access.src[0], depends = (u: UOp): boolean => rangesOf(u).includes(lane);
   if (!depends(at)) return false;
-  if (depends(at.src[0]) || (at.src.length > 2 && depends(at.src[2]))) return true;
-  return slopeOf(at.src[1], lane, lane.src[0].value, depends) !== 1 && laneShuffle(access, lane) === undefined;
+  if (depends(at.src[0])) return true;
+  const n = lane.src[0].value, isApart = slopeOf(at.src[1], lane, n, depends) !== 1;
+  if (at.src.length > 2 && depends(at.src[2])) {
+    // positions in memory and gates that are read from memory are of each lane
+    const isKnown = at.src.slice(1).every((place) => !mayHave(place, Ops.LOAD));
+    return isApart || !isLoad(access) || !isKnown || !takesMask(access, lane, n, depends, maskedBytes);
+  }
+  return isApart && laneShuffle(access, lane) === undefined;
 }
 
 /**
@@ -93,7 +100,7 @@ class Roller {
   /** What is kept, by value. */
   private readonly kept = new Map<UOp, UOp>();
 
-  constructor(private readonly sink: UOp) {
+  constructor(private readonly sink: UOp, private readonly maskedBytes: number) {
     this.next = freeIds(toposort(sink));
   }
 
@@ -109,9 +116,12 @@ class Roller {
     const [at] = s.src;
     const own = rangesOf(s).filter((r) => kindOf(r) === AxisKind.UPCAST || kindOf(r) === AxisKind.VECTOR);
     const lane = own.find((r) => kindOf(r) === AxisKind.VECTOR);
-    const nodes = ownNodes(s), isMany = iterationsOf(own) >= MANY, isApart = isMany && isScattered(s, lane);
+    const nodes = ownNodes(s),
+      isMany = iterationsOf(own) >= MANY,
+      isApart = isMany && isScattered(s, lane, this.maskedBytes);
     const apart = nodes.filter((u) =>
-      isMany && isLoad(u) && isScattered(u, lane) && iterationsOf(ownOf(u, own)) >= MANY && !isFolded(u, own)
+      isMany && isLoad(u) && isScattered(u, lane, this.maskedBytes) && iterationsOf(ownOf(u, own)) >= MANY &&
+      !isFolded(u, own)
     );
     if (nodes.some((u) => isComputedAlone(u, own))) return s;
     const value = substitute(s.src[1], new Map(apart.map((l) => [l, this.reads(l, ownOf(l, own))])));
@@ -224,7 +234,10 @@ function byStride(ranges: readonly UOp[], idx: UOp): UOp[] {
   return [...ranges].sort((a, b) => stride(b) - stride(a) || compareLoops(a, b));
 }
 
-/** Makes loops of what would be hundreds of accesses to single elements. */
-export function rollStores(sink: UOp): UOp {
-  return new Roller(sink).run();
+/**
+ * Makes loops of what would be hundreds of accesses to single elements.
+ * @param maskedBytes of the largest vector that the device loads under a mask: such a load is one access
+ */
+export function rollStores(sink: UOp, maskedBytes = 0): UOp {
+  return new Roller(sink, maskedBytes).run();
 }

@@ -169,3 +169,26 @@ Deno.test("roll: reads whose places are constants of copies and lanes stay copie
     assertEquals(run(ast, data, opts(text), CAPS.large), want);
   }
 });
+
+Deno.test("roll: neighbors under conditions that a mask of lanes can tell are vectors, where the device loads such", () => {
+  const i = range(ROWS, 0, AxisKind.LOOP), j = range(ROWS, 1, AxisKind.LOOP), size = ROWS * ROWS;
+  const at = i.mul(ROWS).add(j), held = param(2, dtypes.int32, ROWS);
+  const GATES: Record<string, [gate: UOp, place: UOp, kept: number]> = {
+    "a triangle": [j.lt(i.add(1)), at, 0],
+    "both ends": [j.lt(i.add(1)).and(j.lt(9).alu(Ops.CMPNE, constant(1, dtypes.bool))), at, 0],
+    "every other one": [j.mul(2).lt(i.add(1)), at, 64],
+    "no interval": [j.mul(j).lt(i.add(1)), at, 64],
+    "no neighbors": [j.lt(i.add(1)), j.mul(ROWS).add(i), 64],
+    "an end that is read": [j.lt(load(index(held, i))), at, 64],
+  };
+  for (const [name, [gate, place, kept]] of Object.entries(GATES)) {
+    const to = index(param(0, dtypes.float32, size), at), from = param(1, dtypes.float32, size);
+    const ast = simplifyRanges(sink([store(to, load(index(from, place, gate)))]));
+    const data = integers(paramsOf(ast)), o = opts("VECTOR:1:16 UPCAST:1:4"), want = run(ast, data, []);
+    for (const [caps, size] of [[CAPS.large, kept], [{ ...CAPS.large, hasMaskedLoads: false }, 64]] as const) {
+      const program = compile(ast, o, caps);
+      assertEquals(memory(program).filter((n) => n >= 48), size === 0 ? [] : [size], name);
+      assertEquals(run(ast, data, o, caps, [], program), want, name);
+    }
+  }
+});

@@ -1,0 +1,148 @@
+/**
+ * Loops in parts, on CPUs: where the conditions of what is joined (concatenated, rolled, padded, written to a slice) change
+ * along a loop, it is cut, and each part computes what holds there. In: a kernel AST for loops with its opts applied. Out:
+ * the AST with a STORE for each part, whose loops are its own.
+ *
+ * A condition is a comparison that is linear in one loop besides lanes and copies. Between two cuts it holds for all
+ * iterations or for none, and the algebra leaves one of the values that were selected; or it differs among lanes, as it did
+ * before. Loops around the one that is cut are shared. What reduces or keeps rows stays whole: its accumulators and memory
+ * belong to all of its loops.
+ *
+ * @module
+ */
+import { indexForm, rangeOfFactor } from "../../uop/algebra/linear_form.ts";
+import { simplifyKernel } from "../../uop/algebra/valid.ts";
+import { AxisKind } from "../../uop/core/args.ts";
+import { isAlu, Ops } from "../../uop/core/ops.ts";
+import { freeIds, iterationsOf, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
+import { constant, mayHave, range, toposort, type UOp } from "../../uop/core/uop.ts";
+import { compareLoops, kindOf } from "./range_facts.ts";
+import { renameFree } from "./replace_ranges.ts";
+
+/** Parts of a kernel, at most. */
+const MOST_PARTS = 64;
+/** Nodes that parts may have more than the whole: so many times, and so many besides. */
+const GROWTH = 2, BESIDE = 64;
+/** Share of the work of the whole above which it stays whole. */
+const WORTH = 0.8;
+/** Instructions of a load, of one under a condition besides, and of beginning a loop. */
+const LOAD_WORK = 2, GATE_WORK = 2, LOOP_WORK = 4;
+
+/** A loop and an iteration at which conditions change. */
+interface Cut {
+  readonly loop: UOp;
+  readonly at: number;
+}
+
+function isLoop(r: UOp): boolean {
+  return kindOf(r) === AxisKind.LOOP && sizeOf(r) > 1;
+}
+
+/** Where, along the only loop that it depends on, a comparison begins or ends to be the same for all lanes and copies. */
+function cutsOf(less: UOp): Cut[] {
+  const [a, b] = less.src;
+  if (!a.dtype.isInt) return [];
+  const sum = indexForm(a.add(b.mul(-1)));
+  let loop: UOp | undefined, step = 0, low = sum.constant, high = low;
+  for (let i = 0; i < sum.factors.length; i++) {
+    const r = rangeOfFactor(sum.factors[i]), k = sum.coefs[i];
+    if (r === undefined || sizeOf(r) === 0) return [];
+    const kind = kindOf(r);
+    if (kind === AxisKind.VECTOR || kind === AxisKind.UPCAST) {
+      if (k < 0) low += k * (sizeOf(r) - 1);
+      else high += k * (sizeOf(r) - 1);
+    } else if (loop === undefined && isLoop(r)) [loop, step] = [r, k];
+    else return [];
+  }
+  if (loop === undefined) return [];
+  // step * iteration + rest < 0: up to some iteration, or from one on
+  const ats = [low, high].map((rest) => step > 0 ? Math.ceil(-rest / step) : Math.floor(rest / -step) + 1);
+  return ats.flatMap((at) => at > 0 && at < sizeOf(loop) ? { loop, at } : []);
+}
+
+/** The loops of all STOREs, outermost first. */
+function sharedLoops(sink: UOp): UOp[] {
+  const [first, ...others] = sink.src.map((s) => rangesOf(s));
+  return first.filter((r) => isLoop(r) && others.every((o) => o.includes(r))).sort(compareLoops);
+}
+
+/** What a kernel does, roughly, in instructions. */
+function workOf(sink: UOp): number {
+  const loops = new Set<UOp>();
+  let work = 0;
+  for (const u of toposort(sink)) {
+    const ranges = rangesOf(u).filter((r) => kindOf(r) !== AxisKind.VECTOR);
+    if (u.op === Ops.RANGE && isLoop(u)) loops.add(u);
+    if (isAlu(u.op)) work += iterationsOf(ranges);
+    else if (u.op === Ops.LOAD) work += (LOAD_WORK + (u.src[0].src.length > 2 ? GATE_WORK : 0)) * iterationsOf(ranges);
+  }
+  for (const s of sink.src) {
+    const around: UOp[] = [];
+    for (const r of rangesOf(s).filter(isLoop).sort(compareLoops)) {
+      if (loops.delete(r)) work += LOOP_WORK * iterationsOf(around);
+      around.push(r);
+    }
+  }
+  return work;
+}
+
+class Parts {
+  private readonly stores: UOp[] = [];
+  private nextRange: number;
+
+  constructor(private readonly whole: UOp) {
+    this.nextRange = freeIds(toposort(whole)).range;
+  }
+
+  run(): UOp {
+    const { whole, stores } = this;
+    if (!this.part(whole) || stores.length === whole.src.length) return whole;
+    const made = whole.withSrc(stores), most = toposort(whole).length * GROWTH + BESIDE;
+    return toposort(made).length <= most && workOf(made) <= workOf(whole) * WORTH ? made : whole;
+  }
+
+  /** Cuts a part in two at the middle one of its places, and so on; false where there are too many. */
+  private part(sink: UOp): boolean {
+    const cut = this.middle(sink);
+    if (cut === undefined) this.stores.push(...sink.src);
+    else {
+      const { loop, at } = cut;
+      return this.part(this.piece(sink, loop, 0, at)) && this.part(this.piece(sink, loop, at, sizeOf(loop)));
+    }
+    return this.stores.length <= MOST_PARTS;
+  }
+
+  /** Of the outermost loop that has places to cut at: the one in the middle of them. */
+  private middle(sink: UOp): Cut | undefined {
+    const cuts = toposort(sink).flatMap((u) => u.op === Ops.CMPLT ? cutsOf(u) : []);
+    const loop = cuts.length === 0 ? undefined : sharedLoops(sink).find((r) => cuts.some((c) => c.loop === r));
+    if (loop === undefined) return undefined;
+    const ats = [...new Set(cuts.flatMap((c) => c.loop === loop ? c.at : []))].sort((a, b) => a - b);
+    return { loop, at: ats[ats.length >> 1] };
+  }
+
+  /** Iterations of a loop from `begin` on, with that loop and those inside of it made anew. */
+  private piece(sink: UOp, loop: UOp, begin: number, end: number): UOp {
+    const map = new Map<UOp, UOp>(), all = new Set(sink.src.flatMap((s) => rangesOf(s)));
+    for (const r of [...all].filter((r) => kindOf(r) === AxisKind.LOOP).sort(compareLoops)) {
+      if (compareLoops(r, loop) < 0) continue;
+      const n = r === loop ? end - begin : sizeOf(r), from = r === loop ? begin : 0;
+      const own = n === 1 && r === loop ? undefined : range(constant(n, r.dtype), this.nextRange++, AxisKind.LOOP);
+      map.set(r, own === undefined ? constant(from, r.dtype) : from === 0 ? own : own.add(from));
+    }
+    return simplifyKernel(renameFree(sink, map));
+  }
+}
+
+/** Is memory read that is written? Parts would change what comes first. */
+function isInPlace(sink: UOp): boolean {
+  const written = new Set(sink.src.map((s) => s.src[0].src[0]));
+  return toposort(sink).some((u) => u.op === Ops.LOAD && written.has(u.src[0].src[0]));
+}
+
+/** Cuts the loops of a kernel without reductions where its conditions change, if that spares work. */
+export function partLoops(ast: UOp): UOp {
+  if (!mayHave(ast, Ops.CMPLT) || mayHave(ast, Ops.REDUCE) || mayHave(ast, Ops.STAGE)) return ast;
+  if (ast.src.some((s) => s.op !== Ops.STORE) || isInPlace(ast)) return ast;
+  return new Parts(ast).run();
+}

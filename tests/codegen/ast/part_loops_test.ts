@@ -1,0 +1,93 @@
+/** Loops that are cut where conditions change: what is left in each part, that values stay, and what stays whole. */
+import { deepStrictEqual as assertEquals, ok, strictEqual } from "node:assert/strict";
+import { partLoops } from "../../../src/codegen/ast/part_loops.ts";
+import { dtypes } from "../../../src/dtype/dtype.ts";
+import { AxisKind } from "../../../src/uop/core/args.ts";
+import { opCarrier, reduce } from "../../../src/uop/core/carrier.ts";
+import { Ops } from "../../../src/uop/core/ops.ts";
+import { constant, index, load, mayHave, param, range, sink, store, type UOp } from "../../../src/uop/core/uop.ts";
+import { CAPS, integers, paramsOf, run, sameUnder } from "../harness.ts";
+
+const ROWS = 12, COLUMNS = 64, SIZE = ROWS * COLUMNS;
+const i = range(ROWS, 0, AxisKind.LOOP), j = range(COLUMNS, 1, AxisKind.LOOP);
+const place = i.mul(COLUMNS).add(j), zero = constant(0, dtypes.float32);
+
+/** Reads slot `slot` at a place, under a condition. */
+function read(slot: number, at: UOp, gate?: UOp, size = SIZE): UOp {
+  return load(index(param(slot, dtypes.float32, size), at, gate));
+}
+function written(value: UOp, slot = 0): UOp {
+  return store(index(param(slot, dtypes.float32, SIZE), place), value);
+}
+const not = (c: UOp): UOp => c.alu(Ops.CMPNE, constant(1, dtypes.bool));
+
+/** Columns `[0, at)` and the rest of a row, of different memory. */
+function joined(at: number, loop: UOp = j): UOp {
+  const c = loop.lt(at);
+  return c.where(read(1, place, c), read(2, place.add(-at), not(c)));
+}
+/** A row that begins three columns later, in a matrix that begins five rows later. */
+function rolled(): UOp {
+  const at = (row: number, column: number, a: UOp, b: UOp): UOp =>
+    read(1, place.add(row * COLUMNS + column), a.alu(Ops.AND, b));
+  const top = i.lt(5), left = j.lt(3);
+  return left.where(
+    top.where(at(7, 61, left, top), at(-5, 61, left, not(top))),
+    top.where(at(7, -3, not(left), top), at(-5, -3, not(left), not(top))),
+  );
+}
+
+/** The kernel, how many STOREs it becomes, and whether conditions are left. */
+const KERNELS: Record<string, [value: UOp, parts: number, isSelected: boolean]> = {
+  "two beside each other": [joined(16), 2, false],
+  "two above each other": [joined(5, i), 2, false],
+  "three, of which one is a constant": [j.lt(8).where(zero, joined(16)), 3, false],
+  "rolled along both axes": [rolled(), 4, false],
+  "a condition on both axes": [j.lt(i).where(read(1, place), zero), 1, true],
+  "nothing to spare": [read(1, place).lt(0).where(zero, read(2, j.mul(ROWS).add(i))), 1, true],
+};
+
+for (const [name, [value, parts, isSelected]] of Object.entries(KERNELS)) {
+  Deno.test(`part loops: ${name}`, () => {
+    const ast = sink([written(value)]), made = partLoops(ast), data = integers(paramsOf(ast));
+    strictEqual(made.src.length, parts);
+    strictEqual(mayHave(made, Ops.WHERE), isSelected);
+    strictEqual(made === ast, parts === 1);
+    const want = run(ast, data, []);
+    for (const caps of Object.values(CAPS)) assertEquals(run(ast, data, undefined, caps), want);
+    for (const o of ["VECTOR:1:16", "VECTOR:1:4 UPCAST:1:2", "UPCAST:0:3 VECTOR:1:16", "VECTOR:0:4", "THREAD:0:2"]) {
+      sameUnder(ast, o, CAPS.large);
+    }
+  });
+}
+
+Deno.test("part loops: lanes and copies of which some are on either side stay one part", () => {
+  const lane = range(16, 2, AxisKind.VECTOR), outer = range(4, 1, AxisKind.LOOP), column = outer.mul(16).add(lane);
+  const at = i.mul(COLUMNS).add(column), c = column.lt(20);
+  const value = c.where(read(1, at, c), read(2, at.add(-20), not(c)));
+  const made = partLoops(sink([store(index(param(0, dtypes.float32, SIZE), at), value)]));
+  assertEquals(made.src.map((s) => mayHave(s, Ops.WHERE)), [false, true, false]);
+});
+
+Deno.test("part loops: stores that share loops are cut together", () => {
+  const made = partLoops(sink([written(joined(16)), written(joined(16).mul(2), 3)]));
+  assertEquals(made.src.map((s) => s.src[0].src[0].arg), [0, 3, 0, 3].map((n) => param(n, dtypes.float32, SIZE).arg));
+  ok(!mayHave(made, Ops.WHERE));
+});
+
+Deno.test("part loops: what reduces, works in place, or would become too much stays whole", () => {
+  const k = range(4, 2, AxisKind.REDUCE),
+    sum = reduce(opCarrier(Ops.ADD, dtypes.float32), [
+      joined(16).mul(read(4, k, undefined, 4)),
+    ], [k]);
+  const inPlace = j.lt(8).where(read(0, place), joined(16));
+  const many = Array.from({ length: 63 }, (_, n) => n + 1).reduce(
+    (value, n) => j.lt(n).where(value, read(1, place.add(n), undefined, 2 * SIZE)),
+    read(2, place),
+  );
+  const both = i.lt(3).where(many, zero).add(i.lt(7).where(zero, read(5, place)));
+  for (const value of [sum, inPlace, both]) {
+    const ast = sink([written(value)]);
+    strictEqual(partLoops(ast), ast);
+  }
+});
