@@ -55,7 +55,7 @@ const ENTRIES: readonly string[] = ["mod.ts"];
 const COMPUTING: readonly string[] = Object.entries(
   JSON.parse(Deno.readTextFileSync(new URL("deno.json", ROOT))).exports as Record<string, string>,
 ).filter(([name]) => ![".", "./ir", "./train"].includes(name)).map(([, file]) => file.slice(2));
-const MAY_TOUCH_RUNTIME = new Set(["src/helpers/env.ts"]);
+const MAY_TOUCH_RUNTIME = new Set(["src/helpers/env.ts", "src/helpers/node.ts"]);
 
 function* sources(folder: string): Generator<string> {
   let entries: Deno.DirEntry[];

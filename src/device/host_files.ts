@@ -5,7 +5,7 @@
  * @module
  */
 import { envText, readEnv } from "../helpers/env.ts";
-import { nodeModule } from "../helpers/node.ts";
+import { nodeModule, nodeProcess } from "../helpers/node.ts";
 
 /** What is known of a file. */
 export interface HostFileInfo {
@@ -164,11 +164,11 @@ let ofNode: HostFiles | undefined;
 
 /** The files of this runtime; undefined where it has none. */
 export function hostFiles(): HostFiles | undefined {
-  const { Deno: deno, process } = globalThis as { Deno?: typeof Deno; process?: { cwd(): string } };
+  const { Deno: deno } = globalThis as { Deno?: typeof Deno };
   if (deno !== undefined) return typeof deno.statSync === "function" ? deno : undefined;
   if (ofNode === undefined) {
     const fs = nodeModule("node:fs") as NodeFs | undefined;
-    if (fs?.openSync !== undefined) ofNode = new NodeFiles(fs, () => process!.cwd());
+    if (fs?.openSync !== undefined) ofNode = new NodeFiles(fs, () => nodeProcess()!.cwd());
   }
   return ofNode;
 }

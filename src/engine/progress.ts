@@ -6,6 +6,7 @@
  */
 import { envNumber } from "../helpers/env.ts";
 import { checkFunction } from "../helpers/options.ts";
+import { nodeProcess } from "../helpers/node.ts";
 
 /** How far compiling has come. */
 export interface CompileEvent {
@@ -26,20 +27,17 @@ const LONG_MS = 1000;
 interface DenoLike {
   readonly stderr?: { isTerminal?(): boolean; writeSync?(bytes: Uint8Array): number };
 }
-interface NodeLike {
-  readonly stderr?: { readonly isTTY?: boolean; write(text: string): unknown };
-}
 
 /** Standard error; a test puts another in its place. */
 export const terminal: { isThere(): boolean; write(text: string): void } = {
   isThere(): boolean {
-    const { Deno: deno, process } = globalThis as { Deno?: DenoLike; process?: NodeLike };
-    return deno !== undefined ? deno.stderr?.isTerminal?.() === true : process?.stderr?.isTTY === true;
+    const { Deno: deno } = globalThis as { Deno?: DenoLike };
+    return (deno !== undefined ? deno.stderr?.isTerminal?.() : nodeProcess()?.stderr?.isTTY) === true;
   },
   write(text: string): void {
-    const { Deno: deno, process } = globalThis as { Deno?: DenoLike; process?: NodeLike };
+    const { Deno: deno } = globalThis as { Deno?: DenoLike };
     if (deno?.stderr?.writeSync !== undefined) deno.stderr.writeSync(new TextEncoder().encode(text));
-    else process?.stderr?.write(text);
+    else nodeProcess()?.stderr?.write(text);
   },
 };
 

@@ -8,6 +8,7 @@
 import { currentHold, Hold, openHold, runHolding } from "./async_local.ts";
 import { ArgumentError } from "./errors.ts";
 import { checkFunction, describe, isPlain } from "./options.ts";
+import { nodeProcess } from "./node.ts";
 import { spans } from "./spans.ts";
 
 /**
@@ -216,14 +217,10 @@ interface DenoLike {
   env: { get(name: string): string | undefined };
 }
 
-interface NodeLike {
-  env?: Readonly<Record<string, string | undefined>>;
-}
-
 /** The environment variable `name`, or undefined where it is unset or Deno does not grant the permission. */
 export function readEnv(name: string): string | undefined {
-  const { Deno: deno, process } = globalThis as { Deno?: DenoLike; process?: NodeLike };
-  if (deno === undefined) return process?.env?.[name];
+  const { Deno: deno } = globalThis as { Deno?: DenoLike };
+  if (deno === undefined) return nodeProcess()?.env?.[name];
   if (!deno.permissions?.querySync) return undefined;
   try {
     return deno.permissions.querySync({ name: "env", variable: name }).state === "granted"

@@ -28,6 +28,22 @@ export interface NodeThreads {
   ) => NodeWorker;
 }
 
+/** What is used of `process`. */
+export interface NodeProcess {
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  readonly stderr?: { readonly isTTY?: boolean; write(text: string): unknown };
+  cwd(): string;
+}
+
+/**
+ * `process` of Node and Bun; undefined elsewhere, under Deno, too: that has one, but loads modules of Node's as soon as it
+ * is named, which takes longer than all that importing the library evaluates.
+ */
+export function nodeProcess(): NodeProcess | undefined {
+  const here = globalThis as { Deno?: unknown; process?: NodeProcess };
+  return here.Deno === undefined ? here.process : undefined;
+}
+
 /** A module of Node, as "node:v8"; undefined where there is none. */
 export function nodeModule(name: string): unknown {
   const { process } = globalThis as { process?: { getBuiltinModule?(name: string): unknown } };

@@ -1,6 +1,6 @@
 /** Modules of Node: those that are there, and none where there are none. */
 import { assert, assertEquals } from "@std/assert";
-import { nodeModule, nodeThreads } from "../../src/helpers/node.ts";
+import { nodeModule, nodeProcess, nodeThreads } from "../../src/helpers/node.ts";
 
 Deno.test("node: modules by name", () => {
   assertEquals(typeof (nodeModule("node:v8") as { getHeapStatistics: unknown }).getHeapStatistics, "function");
@@ -21,4 +21,9 @@ Deno.test("node: none without Node's process, or where it throws", () => {
   } finally {
     scope.process = process;
   }
+});
+
+Deno.test("node: its process is Node's own, not what Deno has of that name", () => {
+  assert("process" in globalThis);
+  assertEquals(nodeProcess(), undefined);
 });

@@ -57,3 +57,23 @@ Deno.test("import: mod.ts from a URL needs --allow-import of its host and nothin
     await Deno.remove(dir, { recursive: true });
   }
 });
+
+/** Prints which global objects are named that Deno makes, of modules that take long to load, when they are named first. */
+const NAMED = `
+const named = [];
+for (const [name, made] of Object.entries(Object.getOwnPropertyDescriptors(globalThis))) {
+  if (made.get === undefined || !made.configurable) continue;
+  const get = () => (named.push(name), made.get.call(globalThis));
+  Object.defineProperty(globalThis, name, { ...made, get });
+}
+await import("./mod.ts");
+const byImport = named.splice(0);
+void process;
+console.log(JSON.stringify([byImport, named.includes("process")]));`;
+
+Deno.test("import: no global object is named that Deno loads then, as it does Node's process", async () => {
+  const { code, stdout, stderr } = await runDeno(["eval", "--no-check", NAMED], {
+    cwd: decodeURIComponent(ROOT.pathname),
+  });
+  assert.deepEqual([code, stdout], [0, "[[],true]\n"], stderr);
+});
