@@ -89,12 +89,12 @@ class Footprint {
   add(stride: number, count: number): void {
     if (stride === 0 || count <= 1) return;
     const { strides, counts, rows } = this;
-    if (stride <= Math.max(this.run, LINE)) {
+    if (stride < this.run + LINE) {
       this.run += stride * (count - 1);
       let kept = 0;
       for (let k = 0; k < rows; k++) {
         const s = strides[k], n = counts[k];
-        if (s <= this.run) {
+        if (s < this.run + LINE) {
           this.run = Math.max(this.run, s * (n - 1) + this.run);
           continue;
         }

@@ -101,8 +101,12 @@ function tilesOf(u: UOp, around: readonly UOp[]): number {
   return ceilDiv(rows, TILE_SIDE) * ceilDiv(columns, TILE_SIDE) * batch;
 }
 
-/** Rows of both operands of a product that a tile of its result reads, on loops. */
-const TILE_READS = 11;
+/**
+ * Rows of both operands of a product that a tile of its result reads, on loops: a few of each, with the lanes along the sum;
+ * or, of sums whose rows in memory fill less than so many vectors, and one of them in part, two vectors of results beside
+ * these, of an operand that is packed.
+ */
+const TILE_READS = 11, PACKED_READS = 8, SHORT_ROW = 4;
 /** Share of the second-level cache for them, where all do not fit: the rest is for the results and what comes next. */
 const READ_SHARE = 1 / 2;
 /** Share of it that the results of a product whose parts are cut for the cache take at most. */
@@ -114,10 +118,11 @@ const RESULT_SHARE = 1 / 2;
  */
 function partsForCache(u: UOp, outputs: number, length: number, caps: Capabilities): number {
   if (!hasLoopCache(caps) || factorsOf(u) === undefined) return 1;
-  const { itemsize } = u.dtype, nbytes = length * itemsize * TILE_READS;
+  const { itemsize } = u.dtype, [last] = u.src.slice(-1), lanes = caps.vectorLanes(u.dtype);
+  const isShort = sizeOf(last) % lanes !== 0 && sizeOf(last) < SHORT_ROW * lanes;
+  const nbytes = length * itemsize * (isShort ? PACKED_READS + 2 * lanes : TILE_READS);
   if (outputs < MIN_RESULTS || outputs * itemsize > cacheShare(caps, RESULT_SHARE) || nbytes <= caps.l2) return 1;
   const loads = toposort(u.src[0]).filter((x) => x.op === Ops.LOAD);
-  const [last] = u.src.slice(-1);
   if (loads.length !== 2 || !loads.every((l) => liesAlong(indexForm(l.src[0].src[1]), last))) return 1;
   const parts = ceilDiv(nbytes, cacheShare(caps, READ_SHARE));
   return parts * outputs <= INT32_MAX ? parts : 1;
