@@ -74,6 +74,15 @@ Deno.test("split: a long product, so that what its tiles read again stays in the
   assertEquals(splitKernel(product(8, 1000), { ...CPU, l2: 1 << 14 }, 3), undefined);
 });
 
+Deno.test("split: a product whose rows fill vectors badly is cut so that lanes of results fit the cache, packed", () => {
+  const wide: Capabilities = { ...CPU, l2: 1 << 17, vectorLanes: () => 16 };
+  // sums of 2,560 terms, as of the weights of a convolution: all in one row, in rows of 64, and in rows of 20
+  assertEquals(splitKernel(product(1, 2560), wide, 3), undefined);
+  assertEquals(splitKernel(product(40, 64), wide, 3), undefined);
+  const { size } = splitKernel(product(128, 20), wide, 3)!.made[0], length = 2560 / (size / 4096);
+  assert(length * (2 * 16 + 8) * 4 <= wide.l2, `parts of ${length}`);
+});
+
 Deno.test("split: on a grid parts are contiguous, whichever range is outermost", () => {
   const i = range(16, 0, AxisKind.LOOP), j = range(16, 1, AxisKind.LOOP);
   const n = range(64, 2, AxisKind.REDUCE), h = range(32, 3, AxisKind.REDUCE), size = 16 * 32 * 64;
