@@ -9,7 +9,7 @@ import { arrayName, type DType } from "../../src/dtype/dtype.ts";
 import { sharedPlaces } from "../../src/renderer/lanes.ts";
 import type { LinearProgram } from "../../src/renderer/renderer.ts";
 import { readsShared, type TensorCore, unitOf } from "../../src/renderer/tensor_core_table.ts";
-import type { Place } from "../../src/renderer/visitor.ts";
+import { isShared, type Place } from "../../src/renderer/visitor.ts";
 import { argOf, AxisKind, type ConstValue } from "../../src/uop/core/args.ts";
 import { Ops } from "../../src/uop/core/ops.ts";
 import type { UOp } from "../../src/uop/core/uop.ts";
@@ -260,10 +260,6 @@ class Writer extends LaneVisitor<string> {
     this.flush();
     return this.lines.join("\n");
   }
-}
-
-function isShared(base: UOp): boolean {
-  return base.op === Ops.LOCAL && argOf(base, Ops.LOCAL).scope === "shared";
 }
 
 /** The matrix units that a program uses. */

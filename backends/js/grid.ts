@@ -17,12 +17,12 @@ import {
   SWIZZLED_ROW,
   type TensorCore,
 } from "../../src/renderer/tensor_core_table.ts";
-import { argOf } from "../../src/uop/core/args.ts";
-import { isCollective, Ops } from "../../src/uop/core/ops.ts";
+import { isShared } from "../../src/renderer/visitor.ts";
+import { isCollective } from "../../src/uop/core/ops.ts";
 
 /** True where the threads of a group work together: such kernels run as generators. */
 export function worksTogether(program: LinearProgram): boolean {
-  return program.uops.some((u) => isCollective(u.op) || (u.op === Ops.LOCAL && argOf(u, Ops.LOCAL).scope === "shared"));
+  return program.uops.some((u) => isCollective(u.op) || isShared(u));
 }
 
 /** What a thread waits for: all threads of the group, or the lanes of its warp. `site` tells the places apart. */

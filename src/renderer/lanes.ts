@@ -17,6 +17,7 @@ import { isAlu, opName, Ops } from "../uop/core/ops.ts";
 import { store, type UOp, uop } from "../uop/core/uop.ts";
 import { baseOf, throughAfter } from "../uop/rewrite/walk.ts";
 import { naturalExponent } from "./natural.ts";
+import { isShared } from "./visitor.ts";
 import { joinUnits } from "./wide_units.ts";
 import type { GridCaps, LinearProgram } from "./renderer.ts";
 import { readsShared, SWIZZLE_ALIGN, unitOf } from "./tensor_core_table.ts";
@@ -300,18 +301,21 @@ export function groupsOfUnit(
 /**
  * Groups of the program, in lanes, that are to have room on a multiprocessor at a time. One where tiles are in registers: the
  * assembler's own guess is more and no operands ahead. More where their sums and operands leave room, and units of one group
- * may go on while others compute.
+ * may go on while others compute. undefined where there are no tiles.
  */
-export function residentGroups(program: LinearProgram, grid: GridCaps): number {
+export function residentGroups(program: LinearProgram, grid: GridCaps | undefined): number | undefined {
   const held = new Set<UOp>(), readsRegisters = (u: UOp): boolean => unitOf(u).shared?.[0] === undefined;
+  let hasTiles = false;
   for (const u of program.uops) {
     if (u.op === Ops.ACC) held.add(u);
     if (u.op !== Ops.WMMA) continue;
+    hasTiles = true;
     if (u.dtype !== dtypes.void || !readsRegisters(u)) return 1;
     for (const s of u.src) if (s.op !== Ops.CONST && throughAfter(s).op !== Ops.INDEX) held.add(s);
   }
+  if (!hasTiles) return undefined;
   const registers = Math.min(MOST_REGISTERS + 1, roundUp(held.size + OTHER_REGISTERS, 8));
-  return Math.max(1, groupsOfUnit(grid, sharedBytesOf(program), registers, threadsOf(program)));
+  return Math.max(1, groupsOfUnit(grid!, sharedBytesOf(program), registers, threadsOf(program)));
 }
 
 /** What is nothing but its value, beside arithmetic. */
@@ -361,7 +365,7 @@ export function sharedLayout(program: LinearProgram, grid?: SharedItems): Shared
   const swizzled = new Set(program.uops.flatMap((u) => readsShared(u) ? sharedPlaces(u).map(baseOf) : []));
   let nbytes = 0;
   for (const u of program.uops) {
-    if (u.op !== Ops.LOCAL || argOf(u, Ops.LOCAL).scope !== "shared" || at.has(u)) continue;
+    if (!isShared(u) || at.has(u)) continue;
     nbytes = roundUp(nbytes, swizzled.has(u) ? SWIZZLE_ALIGN : SHARED_ALIGN);
     at.set(u, nbytes);
     nbytes += argOf(u, Ops.LOCAL).size * sharedItemOf(u.dtype, grid);

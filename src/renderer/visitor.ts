@@ -5,6 +5,7 @@
  * @module
  */
 import { SpecError } from "../helpers/errors.ts";
+import { argOf } from "../uop/core/args.ts";
 import { opName, Ops } from "../uop/core/ops.ts";
 import type { UOp } from "../uop/core/uop.ts";
 import { baseOf, throughAfter } from "../uop/rewrite/walk.ts";
@@ -20,6 +21,11 @@ export interface Place {
   readonly index: UOp;
   /** The bool without which nothing is touched. */
   readonly gate: UOp | undefined;
+}
+
+/** Is it memory of the kernel that the threads of a group share? */
+export function isShared(u: UOp): boolean {
+  return u.op === Ops.LOCAL && argOf(u, Ops.LOCAL).scope === "shared";
 }
 
 /**

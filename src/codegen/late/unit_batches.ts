@@ -11,6 +11,7 @@
  */
 import { dtypes } from "../../dtype/dtype.ts";
 import { readsShared, unitOf } from "../../renderer/tensor_core_table.ts";
+import { isShared } from "../../renderer/visitor.ts";
 import { argOf } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { baseOf } from "../../uop/rewrite/walk.ts";
@@ -40,7 +41,7 @@ function isKept(u: UOp): boolean {
 function writesShared(u: UOp): boolean {
   if (u.op === Ops.ASYNC_COPY) return true;
   const base = u.op === Ops.STORE ? baseOf(u.src[0]) : undefined;
-  return base?.op === Ops.LOCAL && argOf(base, Ops.LOCAL).scope === "shared";
+  return base !== undefined && isShared(base);
 }
 
 /** Where products can wait for others no longer. */

@@ -318,10 +318,8 @@ function open(w: CWriter, program: LinearProgram, symbol: string): string[] {
     w.declare("tensor_map", TENSOR_MAP);
     args.push(`const __grid_constant__ tensor_map map${i}`);
   });
-  const hasTiles = program.uops.some((u) => u.op === Ops.WMMA);
-  const bounds = `${threadsOf(program)}${
-    hasTiles ? `, ${residentGroups(program, (w.language as CudaLanguage).grid!)}` : ""
-  }`;
+  const resident = residentGroups(program, (w.language as CudaLanguage).grid);
+  const bounds = `${threadsOf(program)}${resident === undefined ? "" : `, ${resident}`}`;
   const lines = [
     `extern "C" __global__ void __launch_bounds__(${bounds}) ${symbol}(${args.join(", ")}) {`,
   ];

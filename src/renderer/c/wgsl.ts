@@ -15,6 +15,7 @@ import { Ops } from "../../uop/core/ops.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import { baseOf } from "../../uop/rewrite/walk.ts";
 import type { LinearProgram } from "../renderer.ts";
+import { isShared } from "../visitor.ts";
 import { type CAddress, type CLanguage, type CWriter, identifier, unwrap } from "./cstyle.ts";
 import { WIDE } from "./wgsl_int64.ts";
 import { isPacked, isWide, LANES, literal, splat, type, WGSL_RULES } from "./wgsl_ops.ts";
@@ -62,10 +63,6 @@ function chooseMemories(program: LinearProgram): Map<UOp, Memory> {
     out.set(u, { dtype, width: alike ? widest : 1, packed: false, atomic: false, flags, isGlobal });
   }
   return out;
-}
-
-function isShared(u: UOp): boolean {
-  return argOf(u, Ops.LOCAL).scope === "shared";
 }
 
 function memoryOf(w: CWriter, base: UOp): Memory {

@@ -37,7 +37,7 @@ import {
   type Renderer,
 } from "../renderer.ts";
 import { readsShared, unitOf } from "../tensor_core_table.ts";
-import { LinearVisitor, type Place } from "../visitor.ts";
+import { isShared, LinearVisitor, type Place } from "../visitor.ts";
 import { boolBits, halves, inRegister, writeAlu } from "./ptx_alu.ts";
 import { classOf, Emitter, literalOf, memoryTypeOf, type RegisterClass } from "./ptx_emitter.ts";
 
@@ -157,7 +157,7 @@ class Writer extends LinearVisitor<readonly string[]> {
     }
     if (idx.op === Ops.CONST) offset += idx.value * size;
     const start = this.operand(base);
-    const space = base.op === Ops.PARAM ? "global" : argOf(base, Ops.LOCAL).scope === "shared" ? "shared" : "local";
+    const space = base.op === Ops.PARAM ? "global" : isShared(base) ? "shared" : "local";
     if (idx.op === Ops.CONST) {
       if (Math.abs(offset) < 2 ** 30) return { space, text: `[${start}${offset === 0 ? "" : `+${offset}`}]`, gate };
       const far = this.e.op("b64", "add.s64", start, `${offset}`);
@@ -421,8 +421,8 @@ class Writer extends LinearVisitor<readonly string[]> {
       args.push(`.param .align ${MAP_ALIGN} .b8 ${this.symbol}_map${i}[${MAP_BYTES}]`)
     );
     const size = this.program.grid?.size ?? [1, 1, 1];
-    const hasTiles = this.program.uops.some((u) => u.op === Ops.WMMA);
-    const groups = hasTiles ? `\n.minnctapersm ${residentGroups(this.program, this.grid!)}` : "";
+    const resident = residentGroups(this.program, this.grid);
+    const groups = resident === undefined ? "" : `\n.minnctapersm ${resident}`;
     const shared = this.isAligned ? `.extern .shared .align ${this.shared.align} .b8 ${this.symbol}_shared[];\n` : "";
     return [
       `${shared}.visible .entry ${this.symbol}(${args.map((a) => `\n  ${a}`).join(",")}`,
