@@ -118,8 +118,9 @@ function shifted(action: string, x: Tensor, dim: Axes | undefined, by: (n: numbe
 }
 
 /** The frequencies of n places, from `first` on. */
-function frequencies(action: string, n: number, wraps: boolean, options: FrequencyOptions): Tensor {
+function frequencies(action: string, n: number, wraps: boolean, spacing: number | FrequencyOptions): Tensor {
   checkCount(action, "n", n, 1);
+  const options = typeof spacing === "number" ? { d: spacing } : spacing;
   checkOptions(action, options, ["d", ...TENSOR_OPTIONS]);
   const { d = 1, ...rest } = options;
   if (checkNumber(action, "d", d) === 0) throw new ArgumentError(action, { reason: "d must not be 0" });
@@ -171,10 +172,14 @@ export const fft: Readonly<{
   fftshift(x: Tensor, dim?: Axes): Tensor;
   /** The inverse of `fftshift`. @throws {ShapeError} */
   ifftshift(x: Tensor, dim?: Axes): Tensor;
-  /** The frequency of each place of a transform of n samples: positive ones, then negative ones. @throws {ArgumentError} */
-  fftfreq<N extends string>(n: number, options?: Checked<FrequencyOptions, N>): Tensor;
+  /**
+   * The frequency of each place of a transform of n samples: positive ones, then negative ones; a number alone is `d`.
+   *
+   * @throws {ArgumentError}
+   */
+  fftfreq<N extends string>(n: number, options?: number | Checked<FrequencyOptions, N>): Tensor;
   /** Those of `rfft`. @throws {ArgumentError} */
-  rfftfreq<N extends string>(n: number, options?: Checked<FrequencyOptions, N>): Tensor;
+  rfftfreq<N extends string>(n: number, options?: number | Checked<FrequencyOptions, N>): Tensor;
 }> = Object.freeze({
   fft: (x: Tensor, dim = -1, options: FourierOptions = {}) => complexInput("fft", x).fft(dim, options),
   ifft: (x: Tensor, dim = -1, options: FourierOptions = {}) => complexInput("ifft", x).ifft(dim, options),
@@ -198,8 +203,8 @@ export const fft: Readonly<{
   irfftn: (x: Tensor, dim?: Axes, options: FourierAxesOptions = {}) => irfftn(x, dim, options),
   fftshift: (x: Tensor, dim?: Axes) => shifted("fftshift", x, dim, (n) => n >> 1),
   ifftshift: (x: Tensor, dim?: Axes) => shifted("ifftshift", x, dim, (n) => (n + 1) >> 1),
-  fftfreq: (n: number, options: FrequencyOptions = {}) => frequencies("fftfreq", n, true, options),
-  rfftfreq: (n: number, options: FrequencyOptions = {}) => frequencies("rfftfreq", n, false, options),
+  fftfreq: (n: number, options: number | FrequencyOptions = {}) => frequencies("fftfreq", n, true, options),
+  rfftfreq: (n: number, options: number | FrequencyOptions = {}) => frequencies("rfftfreq", n, false, options),
 });
 
 /** A window of n points, computed in double precision: `at` of places from -1 to 1. */

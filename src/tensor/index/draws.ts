@@ -29,13 +29,21 @@ export abstract class DrawTensor extends TensorBase {
    * and at least 0, and some of each row more: as many as are drawn without replacement. Those that were computed are not
    * looked at, and what breaks this then draws any positions.
    *
-   * @param options `numSamples` 1, `replacement` false; a number alone is `numSamples`
+   * @param options `numSamples` 1, `replacement` false; a number is `numSamples`
+   * @param others those beside a number, as in `weights.multinomial(100, { replacement: true })`
    * @throws {ShapeError} for other ranks, {ArgumentError} for more samples than positions without replacement, and for such
    * weights that are known on the host
    */
-  multinomial(options: number | { readonly numSamples?: number; readonly replacement?: boolean } = {}): this {
-    const action = "multinomial", given = typeof options === "number" ? { numSamples: options } : options;
-    const { numSamples = 1, replacement = false } = checkOptions(action, given, ["numSamples", "replacement"]);
+  multinomial(
+    options: number | { readonly numSamples?: number; readonly replacement?: boolean } = {},
+    others: { readonly replacement?: boolean } = {},
+  ): this {
+    const action = "multinomial", { replacement: beside } = checkOptions(action, others, ["replacement"]);
+    const given = typeof options === "number" ? { numSamples: options } : options;
+    const { numSamples = 1, replacement = beside ?? false } = checkOptions(action, given, [
+      "numSamples",
+      "replacement",
+    ]);
     checkInteger(action, "numSamples", numSamples, 1);
     const shape = this.shape;
     if (shape.length !== 1 && shape.length !== 2) {
