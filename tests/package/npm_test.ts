@@ -97,10 +97,10 @@ async function versionOf(engine: string): Promise<string | undefined> {
 
 /** What pages may load at once at most, gzipped: of an entry, and of programs of one operation and of all layers. */
 const MAX_GZIPPED = {
-  "dinograd.browser.js": 464e3,
+  "dinograd.browser.js": 466e3,
   "dinograd.core.js": 196e3,
   "dinograd.core-node.js": 229e3,
-  "one.mjs": 383e3,
+  "one.mjs": 385e3,
   "one-light.mjs": 137e3,
   "layers.mjs": 424e3,
   "layers-light.mjs": 183e3,
