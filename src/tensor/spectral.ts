@@ -123,7 +123,10 @@ function frequencies(action: string, n: number, wraps: boolean, spacing: number 
   const options = typeof spacing === "number" ? { d: spacing } : spacing;
   checkOptions(action, options, ["d", ...TENSOR_OPTIONS]);
   const { d = 1, ...rest } = options;
-  if (checkNumber(action, "d", d) === 0) throw new ArgumentError(action, { reason: "d must not be 0" });
+  checkNumber(action, "d", d);
+  if (d === 0 || !Number.isFinite(d)) {
+    throw new ArgumentError(action, { reason: `d is ${d}; it must be finite, not 0` });
+  }
   const at = rangeOf(wraps ? n : Math.floor(n / 2) + 1).map((i) => wraps && i >= Math.ceil(n / 2) ? i - n : i);
   return new Tensor(at.map((i) => i / (n * d)), { ...rest, dtype: rest.dtype ?? defaultFloat() });
 }
