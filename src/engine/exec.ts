@@ -131,9 +131,9 @@ function runnerOf(step: TemplateItem, bufs: readonly Buffer[], program: Program 
 /** The steps of a bound schedule as ExecItems; kernels compiled, all of a device in one call. */
 export function execItems({ variant, buffers, lines, vars }: BoundSchedule): ExecItem[] {
   const programs = programsOf(variant);
-  return variant.items.map((item, i) => {
-    return execItem(item, item.entries.map((e) => buffers[e]), programs.get(item), vars, lines?.[i]);
-  });
+  return variant.items.map((item, i) =>
+    execItem(item, item.entries.map((e) => buffers[e]), programs.get(item), vars, lines?.[i])
+  );
 }
 
 /** A step of a template on its buffers; `program` where it is a kernel, which takes `vars`. */

@@ -322,7 +322,8 @@ function hoist(
     }
     once.push(step);
   }
-  runItems(once.map((step) => itemOf(step, kept.map(({ buffer }) => buffer))));
+  const buffers = kept.map(({ buffer }) => buffer);
+  runItems(once.map((step) => itemOf(step, buffers)));
   return { steps: rest, entries: kept, constants: [...constants.values()] };
 }
 

@@ -85,7 +85,7 @@ class Footprint {
     this.aligned = aligned;
   }
 
-  /** A loop of `count` iterations that are `stride` bytes apart. */
+  /** A loop of `count` iterations that are `stride` bytes apart; runs with less than a line between them are one. */
   add(stride: number, count: number): void {
     if (stride === 0 || count <= 1) return;
     const { strides, counts, rows } = this;

@@ -102,9 +102,9 @@ function tilesOf(u: UOp, around: readonly UOp[]): number {
 }
 
 /**
- * Rows of both operands of a product that a tile of its result reads, on loops: a few of each, with the lanes along the sum;
- * or, of sums whose rows in memory fill less than so many vectors, and one of them in part, two vectors of results beside
- * these, of an operand that is packed.
+ * Rows of both operands of a product that a tile of its result reads, on loops: a few of each, with the lanes along the sum.
+ * Where rows of memory are no whole vectors, and fewer than so many, lanes lie across the rows of an operand that is packed:
+ * two vectors of them, and some rows of the other.
  */
 const TILE_READS = 11, PACKED_READS = 8, SHORT_ROW = 4;
 /** Share of the second-level cache for them, where all do not fit: the rest is for the results and what comes next. */
