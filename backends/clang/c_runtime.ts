@@ -2,22 +2,26 @@
  * The C runtime of the CLANG device, as text: memory, loading of compiled kernels, and a thread pool that runs a whole
  * command buffer in one call. Compiled once into the cache; the only library that Deno itself opens.
  *
- * A command is words of 64 bits: function, words in all, buffers, THREAD extent, chunks, then the buffer addresses and
- * the values of the variables. A kernel with one chunk runs on the calling thread; of others each thread has a part, which
+ * A command is words of 64 bits: function, words in all, buffers, THREAD extent, chunks, nanoseconds that one thread takes,
+ * then the buffer addresses and the values of the variables. The nanoseconds are a guess at first, and then what it took.
+ * A kernel with one chunk runs on the calling thread; of others each thread has a part, which
  * is the same one each time, so that it finds what it wrote or read before in its own cache, and takes chunks of the parts
  * of others when its own has none left. The upper half of a part's counter names the kernel, so that a thread that comes
  * late takes nothing of the next one. Kernels are separated by waiting for all chunks, not for all threads: one that the
  * system has put aside before it took any holds nobody up. Idle workers spin for a moment, then sleep: for longer than a
- * program takes between two kernels, since to wake one takes longer than a small kernel.
+ * program takes between two kernels, since to wake one takes longer than a small kernel. Those that sleep are woken where
+ * the commands that follow have work enough for them: else the calling thread runs a kernel as if it were the only one. A
+ * worker that finds itself on the core of the calling thread, as where other programs have the other cores, takes nothing
+ * and sleeps at once: whatever it did there, the calling thread would wait for.
  *
  * @module
  */
 
 /** Part of the cache key: raised whenever the text below changes meaning. */
-export const RUNTIME_ABI = 3;
+export const RUNTIME_ABI = 4;
 
 /** Words before the buffer addresses of a command. */
-export const COMMAND_HEADER = 5;
+export const COMMAND_HEADER = 6;
 
 /** Symbols of the runtime, for `Deno.dlopen`. Addresses are u64 (bigint). */
 export const RUNTIME_SYMBOLS = {
@@ -65,11 +69,13 @@ export const RUNTIME_SOURCE: string = `#define _GNU_SOURCE
 #endif
 
 typedef void (*kernel_t)(void **, const unsigned long long *, int, int);
-typedef struct { uint64_t fn, words, nbufs, extent, chunks, args[]; } command_t;
+typedef struct { uint64_t fn, words, nbufs, extent, chunks, ns, args[]; } command_t;
 
 #define MAX_THREADS 256
 #define SPIN 4000       /* looks of who waits for the last chunks, before it lets others run */
 #define SPIN_MS 0.2     /* what an idle worker waits before it sleeps */
+#define WAKE_NS 100000  /* of work for threads: what is less is done before one that was woken comes */
+#define CROWDED_MS 1    /* for which nobody is woken, after one woke on the core of its caller */
 #define LOOKS 64        /* looks from one reading of the clock to the next */
 
 static pthread_t workers[MAX_THREADS];
@@ -82,6 +88,8 @@ static _Alignas(64) atomic_uint published;   /* kernel number that the workers l
 static _Alignas(64) atomic_uint done;        /* chunks of it that have finished */
 static _Alignas(64) atomic_uint sleepers;
 static atomic_int stopping;
+static atomic_int caller_core = -1;          /* of who published last */
+static _Atomic double crowded;               /* until when nobody is woken */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t running = PTHREAD_MUTEX_INITIALIZER;
 static int users; /* devices that have started the pool */
@@ -110,6 +118,16 @@ static double now_ms(void) {
   clock_gettime(CLOCK_MONOTONIC, &t);
   return t.tv_sec * 1e3 + t.tv_nsec / 1e6;
 }
+
+/* Is this thread on the core of the one that would wait for it? */
+static int is_beside_caller(void) {
+#ifdef __linux__
+  return sched_getcpu() == atomic_load_explicit(&caller_core, memory_order_relaxed);
+#else
+  return 0;
+#endif
+}
+static void tell_crowded(double now) { atomic_store_explicit(&crowded, now + CROWDED_MS, memory_order_relaxed); }
 
 /* What a thread did of a command: a row each, while somebody watches: which command and on which core as one number (ROW),
    when it began and ended, and where counters are read, these; -1 where there are none. Rows are narrow: what they cost is
@@ -221,10 +239,11 @@ static void end_row(row_t *row, const double *before, double now) {
   for (int i = 0; i < COUNTERS; i++) row->counts[i] = counts[i] >= 0 ? (float)(counts[i] - before[i]) : -1;
 }
 
-/* Takes chunks of kernel number id until none is left: those of the thread's own part, then of the next ones. now is the time,
-   0 where it is not known. */
-static void work(unsigned thread, unsigned id, double now) {
+/* Takes chunks of kernel number id until none is left: those of the thread's own part, then of the next ones; gives how many
+   it took. now is the time, 0 where it is not known. */
+static unsigned work(unsigned thread, unsigned id, double now) {
   row_t *row = NULL;
+  unsigned taken = 0;
   double before[COUNTERS];
   /* one of a later kernel does no harm: no part has chunks of this one then */
   unsigned count = atomic_load_explicit(&part_count, memory_order_relaxed);
@@ -242,7 +261,9 @@ static void work(unsigned thread, unsigned id, double now) {
     ((kernel_t)c->fn)((void **)c->args, (const unsigned long long *)(c->args + c->nbufs), begin, end);
     if (row) end_row(row, before, now_ms());
     atomic_fetch_add_explicit(&done, 1, memory_order_acq_rel);
+    taken++;
   }
+  return taken;
 }
 
 static void *worker(void *arg) {
@@ -255,7 +276,8 @@ static void *worker(void *arg) {
       if (++spins % LOOKS != 0) { relax(); continue; }
       double ms = now_ms();
       if (end == 0) end = ms + SPIN_MS;
-      if (ms < end) continue;
+      if (is_beside_caller()) tell_crowded(ms);
+      else if (ms < end) continue;
       pthread_mutex_lock(&lock);
       atomic_fetch_add(&sleepers, 1);
       while (atomic_load(&published) == seen && !atomic_load(&stopping)) pthread_cond_wait(&wake, &lock);
@@ -267,15 +289,58 @@ static void *worker(void *arg) {
       return NULL;
     }
     seen = now;
-    work(thread, now, 0);
+    if (is_beside_caller()) tell_crowded(now_ms());
+    else (void)work(thread, now, 0);
   }
 }
 
+/* Who shares the first of n commands from c on, at time now. */
+enum { NOBODY, THOSE_AWAKE, THOSE_WOKEN };
+static int helpers_of(const command_t *c, int n, double now) {
+  unsigned asleep = atomic_load(&sleepers);
+  int awake = asleep < (unsigned)worker_count ? THOSE_AWAKE : NOBODY;
+  if (asleep == 0 || now < atomic_load_explicit(&crowded, memory_order_relaxed)) return awake;
+  uint64_t ns = 0;
+  for (; n > 0 && ns < WAKE_NS; n--, c = (const command_t *)((const uint64_t *)c + c->words)) {
+    if (c->chunks > 1) ns += c->ns;
+  }
+  return ns < WAKE_NS ? awake : THOSE_WOKEN;
+}
+
 static void wake_all(void) {
-  if (atomic_load(&sleepers) == 0) return;
   pthread_mutex_lock(&lock);
   pthread_cond_broadcast(&wake);
   pthread_mutex_unlock(&lock);
+}
+
+/* Keeps what a kernel takes in one thread: less at once, more by and by, since what took long may have been put aside. */
+static void keep_ns(command_t *c, double ms) {
+  uint64_t ns = (uint64_t)(ms * 1e6);
+  c->ns = ns < c->ns ? ns : c->ns + c->ns / 8 + 1;
+}
+
+/* Publishes a kernel as number id, takes chunks of it, and waits until all are done. */
+static void share(command_t *c, unsigned id, int helpers, double now) {
+  current = c;
+  atomic_store(&done, 0);
+  unsigned count = c->chunks <= (unsigned)worker_count ? (unsigned)c->chunks : (unsigned)worker_count + 1;
+  atomic_store_explicit(&part_count, count, memory_order_relaxed);
+  for (unsigned p = 0; p < count; p++) {
+    uint64_t size = c->chunks * (p + 1) / count - c->chunks * p / count;
+    atomic_store_explicit(&parts[p].left, (unsigned long long)id << 32 | size, memory_order_release);
+  }
+#ifdef __linux__
+  atomic_store_explicit(&caller_core, sched_getcpu(), memory_order_relaxed);
+#endif
+  atomic_store(&published, id);
+  if (helpers == THOSE_WOKEN) wake_all();
+  double began = now_ms();
+  unsigned taken = work(0, id, now);
+  if (taken > 0) keep_ns(c, (now_ms() - began) * (double)c->chunks / taken);
+  for (int spins = 0; atomic_load_explicit(&done, memory_order_acquire) != c->chunks; spins++) {
+    if (spins < SPIN) relax();
+    else sched_yield();
+  }
 }
 
 /* Runs n commands in order; who calls it holds the lock. */
@@ -285,31 +350,21 @@ static void run_all(void *commands, int n, double *ends) {
   double start = ends ? now_ms() : 0, now = start;
   rows_start = start;
   for (int k = 0; k < n; k++, row_command++, c = (command_t *)((uint64_t *)c + c->words)) {
-    if (c->chunks <= 1 || worker_count == 0) {
-      double before[COUNTERS];
-      row_t *row = rows ? begin_row(0, now, before) : NULL;
-      ((kernel_t)c->fn)((void **)c->args, (const unsigned long long *)(c->args + c->nbufs), 0, (int)c->extent);
+    int is_split = c->chunks > 1 && worker_count > 0;
+    if (is_split && !ends) now = now_ms();
+    int helpers = is_split ? helpers_of(c, n - k, now) : NOBODY;
+    if (helpers != NOBODY) {
+      share(c, ++id, helpers, now);
       if (ends) ends[k] = (now = now_ms()) - start;
-      if (row) end_row(row, before, now);
       continue;
     }
-    id++;
-    current = c;
-    atomic_store(&done, 0);
-    unsigned count = c->chunks <= (unsigned)worker_count ? (unsigned)c->chunks : (unsigned)worker_count + 1;
-    atomic_store_explicit(&part_count, count, memory_order_relaxed);
-    for (unsigned p = 0; p < count; p++) {
-      uint64_t size = c->chunks * (p + 1) / count - c->chunks * p / count;
-      atomic_store_explicit(&parts[p].left, (unsigned long long)id << 32 | size, memory_order_release);
-    }
-    atomic_store(&published, id);
-    wake_all();
-    work(0, id, now);
-    for (int spins = 0; atomic_load_explicit(&done, memory_order_acquire) != c->chunks; spins++) {
-      if (spins < SPIN) relax();
-      else sched_yield();
-    }
-    if (ends) ends[k] = (now = now_ms()) - start;
+    double before[COUNTERS], began = now;
+    row_t *row = rows ? begin_row(0, now, before) : NULL;
+    ((kernel_t)c->fn)((void **)c->args, (const unsigned long long *)(c->args + c->nbufs), 0, (int)c->extent);
+    if (ends || is_split) now = now_ms();
+    if (is_split) keep_ns(c, now - began);
+    if (ends) ends[k] = now - start;
+    if (row) end_row(row, before, now);
   }
 }
 

@@ -107,27 +107,22 @@ function exact(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   return bytes as Uint8Array<ArrayBuffer>;
 }
 
+/** Below this a kernel is not worth sharing; no chunk should be much smaller; one whose work is not known is long enough. */
+const MIN_PARALLEL_SECONDS = 20e-6, MIN_CHUNK_SECONDS = 10e-6, UNKNOWN_SECONDS = 1;
+
 class ClangProgram implements Program {
-  /** @param chunks into which the THREAD loop is cut: 1 runs it on the calling thread */
-  constructor(
-    readonly linear: LinearProgram,
-    readonly source: string,
-    readonly address: bigint,
-    readonly chunks: number,
-  ) {}
-}
+  /** Chunks of the THREAD loop, by the work: four for each thread at most; 1 runs it on the calling thread. */
+  readonly chunks: number;
+  /** Nanoseconds in one thread, at most: what it takes indeed is seen when it runs. */
+  readonly ns: number;
 
-/** Below this a kernel is not worth waking anyone; and no chunk should be much smaller. */
-const MIN_PARALLEL_SECONDS = 20e-6, MIN_CHUNK_SECONDS = 10e-6;
-
-/** Chunks for the THREAD loop of a program, by its work; without a known size one for each thread, four times over. */
-function chunksOf(program: LinearProgram, threads: number): number {
-  const most = Math.min(program.threads, threads * 4);
-  if (most <= 1 || threads === 1) return 1;
-  const seconds = Math.max(program.flops / 10e9, program.bytes / 10e9);
-  if (program.flops === 0 && program.bytes === 0) return most;
-  if (seconds < MIN_PARALLEL_SECONDS) return 1;
-  return Math.max(1, Math.min(most, Math.max(threads, Math.floor(seconds / MIN_CHUNK_SECONDS))));
+  constructor(readonly linear: LinearProgram, readonly source: string, readonly address: bigint, threads: number) {
+    const { flops, bytes } = linear, seconds = Math.max(flops, bytes) / 10e9 || UNKNOWN_SECONDS;
+    const most = threads === 1 ? 1 : Math.min(linear.threads, threads * 4);
+    const wanted = Math.max(threads, Math.floor(seconds / MIN_CHUNK_SECONDS));
+    this.chunks = seconds < MIN_PARALLEL_SECONDS ? 1 : Math.max(1, Math.min(most, wanted));
+    this.ns = Math.round(seconds * 1e9);
+  }
 }
 
 type Progress = (done: number, nextMs: number) => void;
@@ -181,9 +176,7 @@ class ClangCompiler implements Compiler {
       }
       emptyTemporary();
     }
-    return programs.map((p, i) =>
-      new ClangProgram(p, sources[i], this.addresses.get(keys[i])!, chunksOf(p, this.threads))
-    );
+    return programs.map((p, i) => new ClangProgram(p, sources[i], this.addresses.get(keys[i])!, this.threads));
   }
 
   /** Finds the function of a key in the cache; false where it must be compiled. */
@@ -282,7 +275,7 @@ class Commands {
   }
 
   add(launch: Launch): void {
-    const { buffers, vars } = launch, { address, linear, chunks } = launch.program as ClangProgram;
+    const { buffers, vars } = launch, { address, linear, chunks, ns } = launch.program as ClangProgram;
     const start = this.at, size = Commands.sizeOf(launch);
     this.starts.push(start);
     this.words[start] = address;
@@ -290,6 +283,7 @@ class Commands {
     this.words[start + 2] = BigInt(buffers.length);
     this.words[start + 3] = BigInt(linear.threads);
     this.words[start + 4] = BigInt(chunks);
+    this.words[start + 5] = BigInt(ns);
     this.at += size;
     const index = this.starts.length - 1;
     for (let i = 0; i < buffers.length; i++) this.setBuffer(index, i, buffers[i]);
