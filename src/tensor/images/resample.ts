@@ -48,18 +48,6 @@ export interface FoldOptions {
   readonly padding?: PerAxis;
 }
 
-/** Options of {@linkcode ResampleTensor.embeddingBag}. */
-export interface BagOptions {
-  /** What is made of the rows of a bag. Default "mean". */
-  readonly mode?: "sum" | "mean" | "max";
-  /** Factors of the rows, of the shape of the indices. */
-  readonly perSampleWeights?: TensorBase;
-  /** Whether the last offset is where the last bag ends. Default false. */
-  readonly includeLastOffset?: boolean;
-  /** The row that counts nowhere, from the end where it is negative. */
-  readonly paddingIdx?: number;
-}
-
 /** The number of a row that is padding. */
 function paddedRow(action: string, paddingIdx: number, rows: number): number {
   const at = checkInteger(action, "paddingIdx", paddingIdx);
@@ -432,7 +420,12 @@ export abstract class ResampleTensor extends TensorBase {
   embeddingBag(
     weight: this,
     offsets?: this | null,
-    options: BagOptions = {},
+    options: {
+      readonly mode?: "sum" | "mean" | "max";
+      readonly perSampleWeights?: TensorBase;
+      readonly includeLastOffset?: boolean;
+      readonly paddingIdx?: number;
+    } = {},
   ): this {
     const action = "embeddingBag", known = ["mode", "perSampleWeights", "includeLastOffset", "paddingIdx"];
     const { mode = "mean", perSampleWeights, includeLastOffset = false, paddingIdx } = checkOptions(
