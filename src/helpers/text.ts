@@ -4,9 +4,10 @@
  * @module
  */
 
-/** Text as HTML, also between quotes. */
+/** Text as HTML or XML, also between quotes. What XML 1.0 has no characters for, like most control codes, is U+FFFD. */
 export function escapeHtml(text: string): string {
-  return text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
+  const whole = text.replace(/(?![\t\n\r])[\p{Cc}\p{Cs}\ufffe\uffff]/gu, "\ufffd");
+  return whole.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
 }
 
 /** Bytes as base64. */

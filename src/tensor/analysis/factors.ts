@@ -10,6 +10,7 @@ import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
 import { checkBoolean, checkCount, checkOptions } from "../../helpers/options.ts";
 import { checkTensor, TensorBase } from "../handle/base.ts";
 import type { ComplexValue } from "../nodes/host.ts";
+import { scalarConst } from "../nodes/scalars.ts";
 import type { SystemTensor } from "../math/systems.ts";
 import type { SampledTensor } from "./sampled.ts";
 
@@ -90,7 +91,7 @@ export abstract class FactorTensor extends TensorBase {
   /** The first columns of the identity, for each matrix. */
   private identityPart(rows: number, columns: number): this {
     const shape = [...this.shape.slice(0, -2), rows, columns];
-    const one = this.wrap(this.constLike(1).flatten().at(0).uop).reshape(shape.map(() => 1)).expand(shape);
+    const one = this.wrap(scalarConst(1, this.dtype)).expand(shape);
     return one.tril().sub(one.tril(-1)) as this;
   }
 

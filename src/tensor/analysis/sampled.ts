@@ -107,20 +107,18 @@ export abstract class SampledTensor extends TensorBase {
   }
 
   /**
-   * Powers of the elements of this, `[m]` to `[m, n]`: x^(n - 1) to 1, or 1 to x^(n - 1) where they are `increasing`. n is m
-   * unless given.
-   *
-   * @throws {ShapeError} unless it is 1-D
+   * Powers of the elements of this, `[..., m]` to `[..., m, n]`: x^(n - 1) to 1, or 1 to x^(n - 1) where they are
+   * `increasing`. n is m unless given. A scalar is one element.
    */
   vander(n?: number, options: { readonly increasing?: boolean } = {}): this {
     const action = "vander", { increasing = false } = checkOptions(action, options, ["increasing"]);
     checkBoolean(action, "increasing", increasing);
-    this.sequence(action, this);
-    const columns = n === undefined ? this.shape[0] : checkCount(action, "n", n, 0), rows = this.shape[0];
-    const x = this.dtype.isBool ? this.cast(dtypes.int32) : this, one = x.constLike(1).unsqueeze(1) as this;
-    if (columns < 2) return one.expand([rows, columns]) as this;
-    const powers = one.cat([x.unsqueeze(1).expand([rows, columns - 1])], 1).cumprod(1) as this;
-    return increasing ? powers : powers.flip(1);
+    const shape = this.ndim === 0 ? [1] : this.shape, whole = this.dtype.isBool ? this.cast(dtypes.int32) : this;
+    const columns = n === undefined ? shape[shape.length - 1] : checkCount(action, "n", n, 0);
+    const x = whole.reshape([...shape, 1]), one = x.constLike(1) as this;
+    if (columns < 2) return one.expand([...shape, columns]) as this;
+    const powers = one.cat([x.expand([...shape, columns - 1])], -1).cumprod(-1) as this;
+    return increasing ? powers : powers.flip(-1);
   }
   /**
    * The products of this with `v` at all shifts, `[n]` and `[m]`: element k sums this[n + k] conj(v[n]). "valid" where they

@@ -6,7 +6,7 @@
  */
 import { dtypes } from "../../dtype/dtype.ts";
 import { floatOf, promote } from "../../dtype/promotion.ts";
-import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
+import { ArgumentError, DTypeError, IndexError, ShapeError } from "../../helpers/errors.ts";
 import { prod, rangeOf } from "../../helpers/math.ts";
 import {
   checkBoolean,
@@ -46,6 +46,13 @@ export interface FoldOptions {
   readonly dilation?: PerAxis;
   /** Zeros around. Default 0. */
   readonly padding?: PerAxis;
+}
+
+/** The number of a row that is padding. */
+function paddedRow(action: string, paddingIdx: number, rows: number): number {
+  const at = checkInteger(action, "paddingIdx", paddingIdx);
+  if (at >= -rows && at < rows) return at < 0 ? at + rows : at;
+  throw new IndexError(action, { reason: `paddingIdx ${at} is none of ${rows} rows` });
 }
 
 /** Two numbers, of one or two. */
@@ -405,18 +412,29 @@ export abstract class ResampleTensor extends TensorBase {
 
   /**
    * Sums, means or maxima of rows of `weight` `[V, D]`: of indices `[B, L]` of each row, or of a list of all indices in bags
-   * that begin at `offsets` `[B]`. `perSampleWeights` multiply what is summed.
+   * that begin at `offsets` `[B]`; with `includeLastOffset` these are `[B + 1]`, and the last is where the last bag ends.
+   * `perSampleWeights` multiply what is summed. The row of `paddingIdx` counts nowhere. A bag of nothing is 0.
    *
-   * @throws {ShapeError} where they do not fit, {DTypeError} unless this is integers
+   * @throws {ShapeError} where they do not fit, {DTypeError} unless this is integers, {IndexError} for a padding that is no row
    */
   embeddingBag(
     weight: this,
     offsets?: this | null,
-    options: { readonly mode?: "sum" | "mean" | "max"; readonly perSampleWeights?: TensorBase } = {},
+    options: {
+      readonly mode?: "sum" | "mean" | "max";
+      readonly perSampleWeights?: TensorBase;
+      readonly includeLastOffset?: boolean;
+      readonly paddingIdx?: number;
+    } = {},
   ): this {
-    const action = "embeddingBag",
-      { mode = "mean", perSampleWeights } = checkOptions(action, options, ["mode", "perSampleWeights"]);
+    const action = "embeddingBag", known = ["mode", "perSampleWeights", "includeLastOffset", "paddingIdx"];
+    const { mode = "mean", perSampleWeights, includeLastOffset = false, paddingIdx } = checkOptions(
+      action,
+      options,
+      known,
+    );
     checkChoice(action, "mode", mode, ["sum", "mean", "max"]);
+    checkBoolean(action, "includeLastOffset", includeLastOffset);
     if (!this.dtype.isInt) {
       throw new DTypeError(`${action} of dtype`, { dtypes: [this.dtype], reason: "indices are integers" });
     }
@@ -428,22 +446,28 @@ export abstract class ResampleTensor extends TensorBase {
       throw new ShapeError(action, { shapes: [this.shape], reason: "it takes [B, L], or a list with offsets" });
     }
     const width = weight.shape[1], count = this.numel();
+    const padding = paddingIdx === undefined ? undefined : paddedRow(action, paddingIdx, weight.shape[0]);
     let rows = weight.indexSelect(0, this.flatten());
     if (perSampleWeights !== undefined) {
       rows = rows.mul((checkTensor(action, "perSampleWeights", perSampleWeights) as this).reshape([count, 1]));
     }
-    if (!isList) {
+    if (!isList && padding === undefined && this.shape[1] > 0) {
       const bags = rows.reshape([...this.shape, width]);
       return mode === "sum" ? bags.sum(1) : mode === "mean" ? bags.mean(1) : bags.max(1);
     }
-    const starts = checkTensor(action, "offsets", offsets!), b = starts.numel();
-    const bag = starts.searchsorted(this.constLike(1, { dtype: dtypes.int32 }).cumsum(0).sub(1), { right: true }).sub(
-      1,
-    );
-    const zeros = this.wrap(weight.uop).shrink([[0, 1], [0, width]]).constLike(0).expand([b, width]);
+    // the bag of each index, and how many there are; one more takes what counts nowhere
+    const place = this.flatten().constLike(1, { dtype: dtypes.int32 }).cumsum(0).sub(1) as this;
+    const starts = isList ? checkTensor(action, "offsets", offsets!) : undefined, ends = starts?.numel();
+    if (includeLastOffset && !(ends! > 0)) {
+      throw new ShapeError(action, { shapes: [this.shape], reason: "the last bag needs an offset where it ends" });
+    }
+    const bags = ends === undefined ? this.shape[0] : ends - (includeLastOffset ? 1 : 0);
+    let bag = starts?.searchsorted(place, { right: true }).sub(1) ?? place.floorDiv(Math.max(this.shape[1], 1));
+    if (padding !== undefined) bag = this.flatten().eq(padding).where(bags, bag) as this;
+    const zeros = weight.shrink([[0, 1], [0, width]]).constLike(0).expand([bags + 1, width]);
     const how = mode === "sum" ? "sum" : mode === "mean" ? "mean" : "amax";
     const made = zeros.scatterReduce(0, bag.unsqueeze(1).expand([count, width]), rows, how, false);
-    return made;
+    return made.shrink([[0, bags], [0, width]]);
   }
 }
 

@@ -52,7 +52,7 @@ export abstract class HistogramTensor extends TensorBase {
    * How many elements fall into each bin, and the edges of the bins: `[bins]` and `[bins + 1]`. `bins` is a number of
    * equal bins between `min` and `max` (of the finite data), or ascending edges; the last bin is closed. Edges are float32
    * (float64 for float64), exact where bins are as wide as a whole number or a short fraction; where min and max are equal
-   * they are half below and half above. Counts are int32; with `weights` or `density` floats. NaN falls into no bin, nor
+   * they are half below and half above, and without data 0 to 1. Counts are int32; with `weights` or `density` floats. NaN falls into no bin, nor
    * does what lies outside of the edges.
    *
    * ```ts
@@ -81,10 +81,13 @@ export abstract class HistogramTensor extends TensorBase {
       if (min !== undefined && max !== undefined && !(min <= max)) {
         throw new ArgumentError(action, { reason: `min must not be above max, not ${min} and ${max}` });
       }
-      if (this.numel() === 0 && (min === undefined || max === undefined)) {
+      const isNone = this.numel() === 0;
+      if (isNone && (min === undefined) !== (max === undefined)) {
         throw new ArgumentError(action, { reason: "nothing has no range; give min and max" });
       }
-      const ends = [min, max].map((x) => x === undefined ? undefined : this.wrap(floatConst(x, d)));
+      const ends = (isNone && min === undefined ? [0, 1] : [min, max]).map((x) =>
+        x === undefined ? undefined : this.wrap(floatConst(x, d))
+      );
       edges = x.equalEdges(bins, ends[0], ends[1]);
     } else {
       const given = this.operand(bins, action) as this;

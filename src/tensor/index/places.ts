@@ -168,8 +168,9 @@ export abstract class PlaceTensor extends TensorBase {
   }
 
   /**
-   * The places in an array of `shape` that flat positions are, an int tensor for each of its axes. Positions are not looked
-   * at: they must lie in [0, the product of `shape`).
+   * The places in an array of `shape` that flat positions are, an int tensor for each of its axes: int32 of smaller
+   * integers, int64 where an axis is longer than int32 counts. Positions are not looked at: they must lie in [0, the product
+   * of `shape`).
    *
    * @throws {DTypeError} unless positions are integers, {ShapeError} for bad sizes
    */
@@ -178,7 +179,8 @@ export abstract class PlaceTensor extends TensorBase {
     if (!this.dtype.isInt) {
       throw new DTypeError(`${action} of dtype`, { dtypes: [this.dtype], reason: "positions are integers" });
     }
-    let rest: this = this.wrap(this.uop);
+    const least = sizes.some((n) => n > 0x7fffffff) ? dtypes.int64 : dtypes.int32;
+    let rest: this = this.dtype.bits < least.bits ? this.cast(least) : this.wrap(this.uop);
     const places: this[] = [];
     for (const n of sizes.toReversed()) {
       places.unshift(rest.mod(Math.max(n, 1)));

@@ -239,14 +239,14 @@ export abstract class CriterionTensor extends TensorBase {
 
   /**
    * Of each row of `[N, C]`, or of `[C]`: the sum of max(0, 1 - x[j] + x[i]) over its labels j and all i that are none, over
-   * C. Labels are positions up to the first -1 of a row of `target`, which has the shape of this.
+   * C. Labels are positions up to the first -1 of a row of `target`, which has the shape of this. A scalar is one class.
    *
    * @throws {ShapeError} for other shapes {IndexError} for a label that is no class, where labels are known on the host
    */
   multilabelMarginLoss(target: this, options: LossOptions = {}): this {
     const action = "multilabelMarginLoss";
     checkOptions(action, options, ["reduction"]);
-    if (this.ndim < 1 || this.ndim > 2 || !sameArray(this.shape, checkTensor(action, "target", target).shape)) {
+    if (this.ndim > 2 || !sameArray(this.shape, checkTensor(action, "target", target).shape)) {
       throw new ShapeError(action, {
         shapes: [this.shape, target.shape],
         reason: "both take the form [N, C], or [C]",

@@ -65,7 +65,8 @@ function gradientOf(p: number): GradientArg {
 function normNode(x: UOp, p: number, axes: readonly number[]): UOp {
   if (x.dtype.isComplex) return normNode(magnitudeNode(x), p, axes);
   const d = x.dtype, zero = constant(0, d), a = p < 0 ? x.eq(zero).where(zero, absNode(x)) : absNode(x); // of -0 it is -0
-  if (p === Infinity) return reduceNode(a, Ops.MAX, axes);
+  // of nothing it is 0
+  if (p === Infinity) return reduceNode(a, axes.some((i) => shapeOf(x)[i] === 0) ? Ops.ADD : Ops.MAX, axes);
   if (p === -Infinity) return minAlong(a, axes);
   if (p === 1) return reduceNode(a, Ops.ADD, axes);
   if (p === 0) return flat(reduceNode(x.ne(zero).where(floatConst(1, d), zero), Ops.ADD, axes), [x]);
@@ -81,9 +82,10 @@ export interface NormTensor extends DecompositionTensor, ScanTensor, StatisticsT
 export abstract class NormTensor extends TensorBase {
   /**
    * The norm of order `ord` (2; Infinity, -Infinity and 0 too) of all elements, or of those over `dim`. The gradient is 0
-   * where the norm is 0.
+   * where the norm is 0. Of nothing it is 0.
    *
-   * @throws {ShapeError} if an axis is outside the rank, {ArgumentError} for what is no order
+   * @throws {ShapeError} if an axis is outside the rank, or for nothing where the order is negative, {ArgumentError} for what
+   * is no order
    */
   vectorNorm<N extends string>(options: Checked<NormOptions, N> & { readonly ord?: number } = {}): this {
     const { ord = 2, dim, keepdim, dtype } = checkOptions("vectorNorm", options, ["ord", "dim", "keepdim", "dtype"]);
@@ -94,16 +96,30 @@ export abstract class NormTensor extends TensorBase {
   private normed(action: string, p: number, dim: Axes | undefined | null, keepdim = false, dtype?: DTypeLike): this {
     const shape = this.shape, axes = resolveAxes(action, dim, shape);
     if (Number.isNaN(p)) throw new ArgumentError(action, { reason: "the order must be a number, not NaN" });
+    if (p < 0) this.checkLeast(action, axes, p);
     const d = floatOf(dtype === undefined ? this.dtype : toDType(dtype)), wide = promote(d, dtypes.float32);
     const value = this.wrap(normNode(castNode(castNode(this.uop, d), wide), p, axes).cast(d.real));
     return keepdim ? value : value.reshape(shape.filter((_, i) => !axes.includes(i)));
   }
 
+  /** Refuses the least of nothing. */
+  private checkLeast(action: string, axes: readonly number[], order: number): void {
+    const axis = axes.find((i) => this.shape[i] === 0);
+    if (axis === undefined) return;
+    throw new ShapeError(action, { shapes: [this.shape], axis, reason: `nothing has no norm of order ${order}` });
+  }
+  /** Of sizes, which are not below 0, the largest along an axis, 0 of none, or the least; kept. */
+  private extremeSize(axis: number, order: number): this {
+    if (order < 0) return this.min(axis, { keepdim: true });
+    return this.shape[axis] === 0 ? this.sum(axis, { keepdim: true }) : this.max(axis, { keepdim: true });
+  }
+
   /**
    * A norm of matrices, over the last two axes or `dim`: "fro" (default), "nuc", 1 and -1 (the largest and the least sum of
-   * a column), Infinity and -Infinity (of a row), 2 and -2 (the largest and the least singular value).
+   * a column), Infinity and -Infinity (of a row), 2 and -2 (the largest and the least singular value). Of nothing the
+   * largest is 0.
    *
-   * @throws {ShapeError} below two axes, or for one axis twice, {ArgumentError} for another order
+   * @throws {ShapeError} below two axes, for one axis twice, or for the least of nothing, {ArgumentError} for another order
    */
   matrixNorm<N extends string>(options: Checked<NormOptions, N> & { readonly ord?: NormOrder } = {}): this {
     const action = "matrixNorm", { ord = "fro", dim, keepdim, dtype } = checkOptions(action, options, NORM);
@@ -116,14 +132,15 @@ export abstract class NormTensor extends TensorBase {
       });
     }
     const x = dtype === undefined ? this : this.cast<string>(dtype);
+    if (typeof ord === "number" && ord < 0) this.checkLeast(action, ord === -1 ? [b] : ord === -2 ? [a, b] : [a], ord);
     let value: this;
     if (ord === "fro") value = x.normed(action, 2, [a, b], true);
     else if (ord === 1 || ord === -1 || ord === Infinity || ord === -Infinity) {
       const [inner, outer] = Math.abs(ord) === 1 ? [a, b] : [b, a], sums = x.abs().sum(inner, { keepdim: true });
-      value = ord > 0 ? sums.max(outer, { keepdim: true }) : sums.min(outer, { keepdim: true });
+      value = sums.extremeSize(outer, ord);
     } else if (ord === "nuc" || ord === 2 || ord === -2) {
       const values = x.permute([...rangeOf(shape.length).filter((i) => i !== a && i !== b), a, b]).svd(false)[1];
-      const found = ord === "nuc" ? values.sum(-1) : ord === 2 ? values.max(-1) : values.min(-1);
+      const found = ord === "nuc" ? values.sum(-1) : values.extremeSize(values.ndim - 1, ord);
       value = found.reshape(shape.map((n, i) => i === a || i === b ? 1 : n));
     } else {
       throw new ArgumentError(action, {

@@ -199,7 +199,8 @@ export abstract class ProductTensor extends TensorBase {
     // the axes before are rows
     const rows = prod(a.slice(0, -1)),
       left = this.reshape([rows, 1, n]).dot(weight.permute([1, 0, 2]).reshape([n, out * m]));
-    const y = left.reshape([rows, out, m]).mul(x2.reshape([rows, 1, m])).sum(-1).reshape([...a.slice(0, -1), out]);
+    const products = left.reshape([rows, out, m]).mul(x2.reshape([rows, 1, m]));
+    const y = products.sum(-1).cast(products.dtype).reshape([...a.slice(0, -1), out]);
     return bias === undefined || bias === null ? y : y.add(checkTensor(action, "bias", bias));
   }
 

@@ -18,6 +18,7 @@ import { constant, type UOp, uop } from "../../uop/core/uop.ts";
 import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import { checkIntegers } from "../handle/axes.ts";
 import { checkTensor, type Operand, TensorBase } from "../handle/base.ts";
+import { broadcastShape } from "../handle/broadcast.ts";
 import { isWeak } from "../handle/weak_numbers.ts";
 import { iotaAlong } from "../nodes/movement_nodes.ts";
 import { detachNode, floatConst } from "../nodes/numeric.ts";
@@ -285,27 +286,46 @@ export abstract class SystemTensor extends TensorBase {
     const [lu, , pivots] = this.factored("luFactor", false);
     return [lu.cast(floatOf(this.dtype)), pivots];
   }
-  /** `X` with A X = b, by what `A.luFactor()` gives: this and `pivots`. @throws {ShapeError} where they do not fit */
-  luSolve(pivots: this, b: this): this {
-    const lu = this.asMatrices("luSolve", true, false), n = lu.shape[lu.ndim - 1];
-    checkTensor("luSolve", "b", b);
+  /**
+   * `X` with A X = b, by what `A.luFactor()` gives: this and `pivots`; with `left` false X A = b, and with `adjoint` Aᴴ stands
+   * for A. Axes before the matrices broadcast.
+   *
+   * @throws {ShapeError} where they do not fit
+   */
+  luSolve(pivots: this, b: this, options: { readonly left?: boolean; readonly adjoint?: boolean } = {}): this {
+    const action = "luSolve", { left = true, adjoint = false } = checkOptions(action, options, ["left", "adjoint"]);
+    for (const [name, x] of Object.entries({ left, adjoint })) checkBoolean(action, name, x);
+    const lu = this.asMatrices(action, true, false),
+      n = lu.shape[lu.ndim - 1],
+      shape = checkTensor(action, "b", b).shape;
     if (
-      checkTensor("luSolve", "pivots", pivots).shape[pivots.ndim - 1] !== n || b.ndim < 2 || b.shape[b.ndim - 2] !== n
+      checkTensor(action, "pivots", pivots).shape.at(-1) !== n || shape.length < 2 || shape.at(left ? -2 : -1) !== n
     ) {
-      throw new ShapeError("luSolve", {
-        shapes: [this.shape, pivots.shape, b.shape],
-        reason: `both must have ${n} rows`,
+      throw new ShapeError(action, {
+        shapes: [this.shape, pivots.shape, shape],
+        reason: left ? `both must have ${n} rows` : `pivots and the columns of b must be ${n}`,
       });
     }
-    let x = b.cast(promote(lu.dtype, b.dtype));
-    for (let i = 0; i < n; i++) {
+    const turned = (t: this): this => t.transpose(-1, -2).conj();
+    // Aᴴ Xᴴ = bᴴ
+    if (!left) return turned(this.luSolve(pivots, turned(b), { adjoint: !adjoint }));
+    const lead = broadcastShape(action, [lu.shape.slice(0, -2), pivots.shape.slice(0, -1), shape.slice(0, -2)]);
+    const x = b.cast(promote(lu.dtype, b.dtype)).expand([...lead, ...shape.slice(-2)]);
+    const upper = lu.triu(), lower = lu.tril(-1).add(lu.unit());
+    if (adjoint) return turned(lower).solve(turned(upper).solve(x)).exchanged(pivots, true);
+    return upper.solve(lower.solve(x.exchanged(pivots, false)));
+  }
+  /** Row i in turn with the one that `pivots` names, from 1; or `back`, the last one first. */
+  private exchanged(pivots: this, back: boolean): this {
+    const n = pivots.shape[pivots.ndim - 1], to = [...this.shape.slice(0, -2), 1, this.shape[this.ndim - 1]];
+    let x = this.wrap(this.uop);
+    for (const i of back ? rangeOf(n).reverse() : rangeOf(n)) {
       const rows = this.wrap(iotaAlong(n, x.ndim - 2, x.ndim)),
         other = pivots.at("...", i).sub(1).unsqueeze(-1).unsqueeze(-1);
-      const own = x.at("...", i, ":").unsqueeze(-2),
-        top = x.gather(-2, other.expand([...x.shape.slice(0, -2), 1, x.shape[x.ndim - 1]]));
+      const own = x.at("...", i, ":").unsqueeze(-2), top = x.gather(-2, other.expand(to));
       x = (rows.eq(i).where(top, rows.eq(other).where(own, x)) as this).inMemory();
     }
-    return lu.triu().solve(lu.tril(-1).add(lu.unit()).solve(x));
+    return x;
   }
 
   /** The sign of the determinant and the logarithm of its size: 0 and -Infinity for singular matrices. @throws {ShapeError} unless square */
@@ -486,6 +506,7 @@ export abstract class SystemTensor extends TensorBase {
   /** The condition number by a norm `p` (2): that of this times that of the inverse; infinite where there is none. @throws {ShapeError} */
   cond(p: NormOrder = 2): this {
     const a = this.asMatrices("cond", p !== 2 && p !== -2);
+    if (prod(a.shape.slice(-2)) === 0) return a.matrixNorm({ ord: typeof p === "number" ? Math.abs(p) : p });
     if (p !== 2 && p !== -2) {
       const inverse = prod(a.shape) === 0 ? a : a.inverted(),
         whole = (t: this): this => t.isfinite().all([-2, -1]) as this;

@@ -267,7 +267,12 @@ export const OPS: Readonly<Record<string, MakeCall>> = {
   embeddingBag: ofMade(() => new Tensor([[0, 1]]), () => [
     tensor(f32(3, 2)),
     maybe(either(undefined, tensor(i32([0])))),
-    opts({ mode: choice("sum", "mean", "max"), perSampleWeights: tensor(f32(1, 2)) }),
+    opts({
+      mode: choice("sum", "mean", "max"),
+      perSampleWeights: tensor(f32(1, 2)),
+      includeLastOffset: bool(false),
+      paddingIdx: int(1),
+    }),
   ]),
   ...same(ofMade(matrix, () => [opts({ uplo: choice("L", "U") })]), "eigh eigvalsh"),
   ...same(ofMade(matrix, () => []), "svdvals lu luFactor slogdet logdet matrixExp eig eigvals"),
@@ -276,7 +281,10 @@ export const OPS: Readonly<Record<string, MakeCall>> = {
   lobpcg: ofMade(matrix, () => [opts({ k: int(2), B: tensor(matrix()), largest: bool(true) })]),
   ldlFactor: ofMade(matrix, () => [opts({ hermitian: bool(true) })]),
   ldlSolve: ofMade(matrix, () => [tensor(i32([1, 2])), tensor(f32(2, 1)), opts({ hermitian: bool(true) })]),
-  luSolve: ofMade(matrix, () => [tensor(i32([1, 2])), tensor(f32(2, 1))]),
+  luSolve: ofMade(
+    matrix,
+    () => [tensor(i32([1, 2])), tensor(f32(2, 2)), opts({ left: bool(true), adjoint: bool(false) })],
+  ),
   solve: ofMade(matrix, () => [operand(i32([1, 2])), opts({ left: bool(true) })]),
   solveTriangular: ofMade(matrix, () => [
     tensor(f32(2, 1)),
