@@ -191,7 +191,7 @@ function chain(g: Lowering): void {
 }
 
 function fuse(g: Lowering): void {
-  const keyed = planKeyed(toposort(g.roots), g.capsOf);
+  const keyed = planKeyed(g.roots, g.capsOf);
   const chains = { ...g.chains, inside: new Set([...g.chains.inside, ...keyed.inside]) };
   g.plan = planFusion(g.roots, g.capsOf, chains, [...keyed.kept, ...fuses() ? [] : resultsAsWritten(g.roots)]);
   for (const u of [...g.numbers, ...g.fills.keys()]) g.plan.realized.add(u);

@@ -11,7 +11,7 @@ import { unnoted } from "../../uop/core/notes.ts";
 import { numelOf } from "../../uop/core/build_movement.ts";
 import { keyedReduce, paysByKey } from "../../uop/graph/keyed_reduce.ts";
 import { collapseReduces } from "./collapse.ts";
-import { trialKernel } from "./trial_kernel.ts";
+import { readersOf, trialKernel } from "./trial_kernel.ts";
 
 /** Nodes above memory that a reduction is looked at with, at most. */
 const MOST_NODES = 2048;
@@ -51,9 +51,22 @@ function comparing(nodes: readonly UOp[]): UOp[] {
   return [...found];
 }
 
-/** The reductions by key among `sequence`. */
-export function planKeyed(sequence: readonly UOp[], capsOf: (u: UOp) => Capabilities): KeyedPlan {
-  const kept: UOp[] = [], inside: UOp[] = [];
+/** What alone reads `u`, in another order of its axes: the results lie in memory as they are asked for. */
+function orderedBy(u: UOp, roots: ReadonlySet<UOp>, readers: ReadonlyMap<UOp, readonly UOp[]>): UOp {
+  let top = u;
+  for (let v = u; !roots.has(v);) {
+    const list = readers.get(v) ?? [];
+    if (list.length !== 1 || (list[0].op !== Ops.PERMUTE && list[0].op !== Ops.RESHAPE)) break;
+    v = list[0];
+    if (v.op === Ops.PERMUTE) top = v;
+  }
+  return top;
+}
+
+/** The reductions by key of the graph below `roots`. */
+export function planKeyed(roots: readonly UOp[], capsOf: (u: UOp) => Capabilities): KeyedPlan {
+  const sequence = toposort(roots), isRoot = new Set(roots), kept: UOp[] = [], inside: UOp[] = [];
+  let readers: ReadonlyMap<UOp, readonly UOp[]> | undefined;
   for (const u of sequence) {
     if (u.op !== Ops.REDUCE || !(mayHave(u, Ops.CMPEQ) || mayHave(u, Ops.CMPNE)) || !mayHave(u, Ops.IOTA)) continue;
     if (numelOf(u.src[0]) < LEAST_TERMS) continue;
@@ -61,10 +74,14 @@ export function planKeyed(sequence: readonly UOp[], capsOf: (u: UOp) => Capabili
     if (caps.hasGrid) continue;
     const nodes = toposort(u.src[0], isInline), conditions = nodes.length > MOST_NODES ? [] : comparing(nodes);
     if (conditions.length === 0) continue;
-    const isByKey = unnoted(() => storesByKey(collapseReduces(trialKernel(u, (x) => !isInline(x))), caps));
-    if (!isByKey) continue;
-    kept.push(u);
-    inside.push(...conditions);
+    readers ??= readersOf(sequence);
+    const last = orderedBy(u, isRoot, readers);
+    const isByKey = (top: UOp): boolean =>
+      unnoted(() => storesByKey(collapseReduces(trialKernel(top, (x) => x !== u && !isInline(x))), caps));
+    const top = last !== u && isByKey(last) ? last : isByKey(u) ? u : undefined;
+    if (top === undefined) continue;
+    kept.push(top);
+    inside.push(...conditions, ...top === u ? [] : [u]);
   }
   return { kept, inside };
 }
