@@ -15,7 +15,8 @@ import { specKernel, specLinear, verify } from "../uop/core/spec.ts";
 import { constant, renewedGraph, type UOp, uop } from "../uop/core/uop.ts";
 import { runPass } from "../uop/rewrite/record.ts";
 import { runPasses } from "../uop/rewrite/rewrite.ts";
-import { joinPrograms, phaseKernels } from "./late/join_phases.ts";
+import { joinPrograms, type PhaseKernels, phaseKernels } from "./late/join_phases.ts";
+import { keyedKernels } from "./late/keyed_loops.ts";
 import { linearize } from "./late/program_order.ts";
 import { batchProducts } from "./late/unit_batches.ts";
 import { nameOf, workOf } from "./machine/estimate.ts";
@@ -25,7 +26,12 @@ import { KERNEL_PASSES, KernelState } from "./passes.ts";
 
 function programOfKernel(ast: UOp, renderer: Renderer): LinearProgram {
   if (envNumber("SPEC") !== 0) verify(ast, specKernel, "before codegen");
-  if (!renderer.caps.hasGrid && hasPhases(ast)) return programOfPhases(ast, renderer);
+  if (!renderer.caps.hasGrid && hasPhases(ast)) {
+    const { flops, bytes } = workOf(ast), joined = programOfPhases(ast, phaseKernels(ast), renderer);
+    return { ...joined, flops, bytes, ...streaming(bytes, renderer) };
+  }
+  const keyed = keyedKernels(ast, renderer.caps);
+  if (keyed !== undefined) return programByKey(ast, keyed, renderer);
   const kernel = new KernelState(ast, renderer), uops = listOf(ast, kernel);
   const { flops, bytes } = workOf(kernel.simple), opts = optsText(kernel.applied);
   return { ...programOf(nameOf(kernel.optimized), uops, flops, bytes), opts, ...streaming(bytes, renderer) };
@@ -58,12 +64,18 @@ function oneThread(renderer: Renderer): Renderer {
 }
 
 /** A kernel of several phases where loops run it: threads share its blocks. */
-function programOfPhases(ast: UOp, renderer: Renderer): LinearProgram {
-  const phases = phaseKernels(ast), one = oneThread(renderer);
+function programOfPhases(ast: UOp, phases: PhaseKernels, renderer: Renderer): Omit<LinearProgram, "flops" | "bytes"> {
+  const one = oneThread(renderer);
   const uops = joinPrograms(phases, phases.kernels.map((k) => listOf(k, new KernelState(k, one))));
   if (envNumber("SPEC") !== 0) verify(uops, specLinear, "after phases are joined");
-  const { flops, bytes } = workOf(ast);
-  return { ...programOf(nameOf(ast), uops, flops, bytes), opts: "", ...streaming(bytes, renderer) };
+  return { ...programOf(nameOf(ast), uops, 0, 0), opts: "" };
+}
+
+/** The same where its steps are found here: its work is that of the steps, and what they store is read again. */
+function programByKey(ast: UOp, phases: PhaseKernels, renderer: Renderer): LinearProgram {
+  const work = phases.kernels.map(workOf),
+    total = (of: "flops" | "bytes"): number => work.reduce((n, w) => n + w[of], 0);
+  return { ...programOfPhases(ast, phases, renderer), flops: total("flops"), bytes: total("bytes") };
 }
 
 /** The program of a kernel that is given as text. @throws {DeviceError} where the device compiles another language */

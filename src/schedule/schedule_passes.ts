@@ -26,6 +26,7 @@ import { layOut } from "./fuse/operand_layout.ts";
 import { keep, ownValues } from "./fuse/own_memory.ts";
 import { settleDevices } from "./fuse/settle_devices.ts";
 import { collapseReduces } from "./kernels/collapse.ts";
+import { planKeyed } from "./kernels/keyed_kernels.ts";
 import { joinChain, planChains } from "./kernels/plan_chains.ts";
 import { rangeify } from "./kernels/rangeify.ts";
 import { rowWeight } from "./kernels/row_weights.ts";
@@ -190,7 +191,9 @@ function chain(g: Lowering): void {
 }
 
 function fuse(g: Lowering): void {
-  g.plan = planFusion(g.roots, g.capsOf, g.chains, fuses() ? [] : resultsAsWritten(g.roots));
+  const keyed = planKeyed(g.roots, g.capsOf);
+  const chains = { ...g.chains, inside: new Set([...g.chains.inside, ...keyed.inside]) };
+  g.plan = planFusion(g.roots, g.capsOf, chains, [...keyed.kept, ...fuses() ? [] : resultsAsWritten(g.roots)]);
   for (const u of [...g.numbers, ...g.fills.keys()]) g.plan.realized.add(u);
 }
 

@@ -8,6 +8,7 @@
 import { drawCandidates, neighborsOf } from "../../codegen/choose/candidates.ts";
 import { modeledOpts } from "../../codegen/choose/choose.ts";
 import { KernelInfo, type Opt, optsText, parseOpts, withOpts } from "../../codegen/opt/opt.ts";
+import { isByKey } from "../../codegen/late/keyed_loops.ts";
 import { beforeOpts } from "../../codegen/passes.ts";
 import { toProgram } from "../../codegen/to_program.ts";
 import type { Device } from "../../device/device.ts";
@@ -101,7 +102,7 @@ export function whyNotTuned(device: Device, ast: UOp): string | undefined {
 
 /** The opts that are measured for a kernel: near the chooser's, best by the model, and drawn. */
 export function candidatesOf(device: Device, ast: UOp, chosen: string, count: number, seed: number = SEED): Opt[][] {
-  if (hasPhases(ast)) return []; // each phase has its own
+  if (hasPhases(ast) || isByKey(ast, device.renderer.caps)) return []; // each phase has its own
   const { renderer } = device, { caps } = renderer, open = beforeOpts(ast, renderer);
   const opts = parseOpts(chosen) ?? [], near = neighborsOf(open, caps, opts);
   const found = new Map<string, Opt[]>();

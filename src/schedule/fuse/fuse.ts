@@ -138,7 +138,7 @@ interface Reason {
 /** Of all nodes. */
 const FIRST: readonly Reason[] = [
   // a chain of products computes its parts in one kernel
-  { name: "part of a chain of products", when: ({ u }, f) => f.isInPlace(u), then: "in place" },
+  { name: "part of a chain of products, or of what goes by key", when: ({ u }, f) => f.isInPlace(u), then: "in place" },
   // matrix units take what is narrow, and memory less of it
   { name: "widened where it is read", when: (c, f) => f.isWidened(c), then: "in place" },
   // a position, or a comparison of one, is computed faster than it is read

@@ -4,87 +4,17 @@
  *
  * @module
  */
-import { dtypes } from "../../dtype/dtype.ts";
 import { simplify, symbolic } from "../../uop/algebra/symbolic.ts";
 import { splitAnd } from "../../uop/algebra/valid.ts";
 import { type CarrierArg, carrierOf, reduce } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { dependsOn, sizeOf } from "../../uop/core/ranges.ts";
-import { constant, type UOp, uop } from "../../uop/core/uop.ts";
-import { andGate } from "../../uop/graph/movement_index.ts";
+import { constant, type UOp } from "../../uop/core/uop.ts";
+import { conditional, selects, substituteGated } from "../../uop/graph/selecting.ts";
 import { PatternMatcher, rule } from "../../uop/rewrite/matcher.ts";
 import { note } from "../../uop/rewrite/record.ts";
 import { graphRewrite } from "../../uop/rewrite/rewrite.ts";
 import { UPat } from "../../uop/rewrite/upat.ts";
-import { rebuild } from "../../uop/rewrite/walk.ts";
-
-function stripCast(u: UOp): UOp {
-  while (u.op === Ops.CAST && u.dtype.isInt && u.src[0].dtype.isInt) u = u.src[0];
-  return u;
-}
-
-/** The range of `ranges` that `u` is, or is but for what is added to it, and what that is: `r + start`. */
-function startsAt(u: UOp, ranges: readonly UOp[]): { r: UOp; start?: UOp } | undefined {
-  const r = stripCast(u);
-  if (r.op === Ops.RANGE && ranges.includes(r)) return { r };
-  if (u.op !== Ops.ADD || !u.dtype.isInt) return undefined;
-  for (const [a, b] of [[u.src[0], u.src[1]], [u.src[1], u.src[0]]]) {
-    const inner = startsAt(a, ranges);
-    if (inner !== undefined && !dependsOn(b, inner.r)) {
-      return { r: inner.r, start: inner.start === undefined ? b : inner.start.add(b) };
-    }
-  }
-  return undefined;
-}
-
-/** If `c` says r + start == e for a range r of `ranges`, and e and start free of r: r, and what it equals. */
-function selects(c: UOp, ranges: readonly UOp[]): { r: UOp; e: UOp } | undefined {
-  let eq = c;
-  if (
-    eq.op === Ops.CMPNE && eq.src[1].isConst(1) && eq.src[0].op === Ops.CMPNE && eq.src[0].dtype === dtypes.bool &&
-    !eq.src[0].src[0].dtype.isBool
-  ) {
-    eq = uop(Ops.CMPEQ, dtypes.bool, eq.src[0].src);
-  }
-  if (eq.op !== Ops.CMPEQ) return undefined;
-  for (const [a, b] of [[eq.src[0], eq.src[1]], [eq.src[1], eq.src[0]]]) {
-    const s = startsAt(a, ranges);
-    if (s !== undefined && !dependsOn(b, s.r)) return { r: s.r, e: s.start === undefined ? b : b.sub(s.start) };
-  }
-  return undefined;
-}
-
-/** The value and its condition, from `where(c, x, 0)` or `x * cast(c)`. */
-function conditional(lift: UOp): { condition: UOp; value: UOp } | undefined {
-  if (lift.op === Ops.CAST && lift.src[0].dtype.isBool) {
-    return { condition: lift.src[0], value: constant(1, lift.dtype) };
-  }
-  if (lift.op === Ops.WHERE && lift.src[2].isConst(0)) return { condition: lift.src[0], value: lift.src[1] };
-  if (lift.op === Ops.WHERE && lift.src[1].isConst(0)) {
-    return { condition: lift.src[0].ne(1), value: lift.src[2] };
-  }
-  if (lift.op === Ops.MUL) {
-    for (const [a, b] of [[lift.src[0], lift.src[1]], [lift.src[1], lift.src[0]]]) {
-      if (a.op === Ops.CAST && a.src[0].dtype.isBool) return { condition: a.src[0], value: b };
-      const inner = a.op === Ops.WHERE ? conditional(a) : undefined;
-      if (inner !== undefined && inner.value.isConst(1)) return { condition: inner.condition, value: b };
-    }
-  }
-  if (lift.op === Ops.CAST) {
-    const inner = conditional(lift.src[0]);
-    if (inner !== undefined) return { condition: inner.condition, value: inner.value.cast(lift.dtype) };
-  }
-  return undefined;
-}
-
-/** `u` with range `r` replaced by `e`, its loads gated by `gate` too. */
-function substituteGated(u: UOp, r: UOp, e: UOp, gate: UOp): UOp {
-  return rebuild(u, (v, src) => {
-    if (v === r) return e;
-    if (v.op !== Ops.INDEX || !dependsOn(v, r)) return undefined;
-    return v.withSrc([src[0], src[1], andGate(src[2], gate)!]);
-  }, (v) => dependsOn(v, r));
-}
 
 /** A sum over `ranges` of (masked) sums is one sum over the ranges of both. */
 function sumOfSums(carrier: CarrierArg, lift: UOp, ranges: readonly UOp[]): UOp | undefined {

@@ -115,7 +115,9 @@ export abstract class GatherTensor extends TensorBase {
     const whole = shape.reduce((u, _, i) => i === axis ? u : filled(u, i), this.uop);
     const x = shrink(whole, shape.map((n, i): [number, number] => [0, i === axis ? n : to[i]]));
     const found = gatherNode(x, axis, at), isSized = extentsOf(this.uop) !== null || extentsOf(at) !== null;
-    if (isSized || !this.dtype.isFloat || prod(to) === 0 || !sorts(to[axis], shape[axis], 1)) return this.wrap(found);
+    if (isSized || !this.dtype.isFloat || prod(to) === 0 || !sorts(at, to[axis], shape[axis], 1)) {
+      return this.wrap(found);
+    }
     // as rows of one element, with the axis last
     const order = [...rangeOf(shape.length).filter((a) => a !== axis), axis], rows = prod(to) / to[axis];
     const last = (u: UOp, ...tail: number[]) => reshape(permute(u, order), [rows, shapeOf(u)[axis], ...tail]);

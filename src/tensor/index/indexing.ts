@@ -216,7 +216,7 @@ export abstract class IndexingTensor extends TensorBase {
     const selected = selectNode(hits.reduce((p, q) => p.and(q)), wide, sizes.map((_, i) => first + i));
     const count = prod(a.common), rows = prod(before) * prod(after), shape = [...before, ...a.common, ...after];
     const isSized = [view, ...a.indices].some((u) => extentsOf(u) !== null);
-    const many = !isSized && this.dtype.isFloat && rows * count > 0 && sorts(count, prod(sizes), rows);
+    const many = !isSized && this.dtype.isFloat && rows * count > 0 && sorts(a.indices[0], count, prod(sizes), rows);
     const copied = (u: UOp): this =>
       this.wrapCopy(u, "at() by an index tensor", "write to that tensor by t.setAt([index], value)");
     if (!many) return copied(reshape(selected, shape));

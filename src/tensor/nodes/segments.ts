@@ -1,20 +1,24 @@
 /**
- * Reductions by key: all values whose key is t combine into place t. Small problems compare every key with every place;
- * large ones sort the keys, O(n log^2 n), those outside as if all alike, and combine runs of equal ones, in loops that are as
- * long as a run on CPUs (codegen/lower/loop_ends.ts). Orders are fixed: reruns are bit-equal. Sums by
+ * Reductions by key: all values whose key is t combine into place t. Small problems compare every key with every place; so do
+ * others in words on devices whose kernels are loops, which then go through the keys once (uop/graph/keyed_reduce.ts). On
+ * grids large ones sort the keys, O(n log^2 n), those outside as if all alike, and combine runs of equal ones, in loops that may be
+ * as long as a run (codegen/lower/loop_ends.ts). Orders are fixed: reruns are bit-equal. Sums by
  * key and reads of rows by index are each other's gradients.
  *
  * @module
  */
+import { defaultDevice, getDevice } from "../../device/device.ts";
 import { type DType, dtypes } from "../../dtype/dtype.ts";
 import { sumDType } from "../../dtype/promotion.ts";
 import { ceilDiv, prod } from "../../helpers/math.ts";
+import { scheduleTarget } from "../../schedule/schedule.ts";
 import { broadcastTo, expand, permute, reshape, shrink } from "../../uop/core/build_movement.ts";
 import { identityOf } from "../../uop/core/carrier.ts";
 import { argOf } from "../../uop/core/args.ts";
 import { isAlu, Ops } from "../../uop/core/ops.ts";
-import { shapeOf } from "../../uop/core/shape.ts";
+import { deviceOf, shapeOf } from "../../uop/core/shape.ts";
 import { constant, INT32_MAX, positionDType, type UOp, uop } from "../../uop/core/uop.ts";
+import { extentsOf } from "../../uop/graph/extent.ts";
 import { GradientArg } from "../../uop/graph/given_gradient.ts";
 import { isRange, nodeView } from "../../uop/graph/view.ts";
 import { iotaAlong, padConstant } from "./movement_nodes.ts";
@@ -25,6 +29,8 @@ import { sortedPositions } from "./sorted_positions.ts";
 
 /** Comparisons up to which every key is compared with every place. */
 const DIRECT = 1 << 20;
+/** The same where devices could go through the keys. */
+const FEW = 1 << 14;
 /** Rows of a run that one kernel combines. */
 const BLOCK = 16;
 /** Elements that a kernel could have computed in the time that it takes to launch one. */
@@ -38,6 +44,12 @@ function noKey(d: DType): number {
 
 /** How values of one key combine; "last" keeps the one that stands last. */
 export type Fold = typeof Ops.ADD | typeof Ops.MUL | typeof Ops.MAX | "last";
+
+/** Does the device of `keys` go through them once, whatever places there are: one whose kernels are loops? */
+function goesByKey(keys: UOp): boolean {
+  if (extentsOf(keys) !== null) return false;
+  return !(scheduleTarget.now?.caps ?? getDevice(deviceOf(keys) ?? defaultDevice()).renderer.caps).hasGrid;
+}
 
 function own(u: UOp): UOp {
   return uop(Ops.CONTIGUOUS, u.dtype, [u]);
@@ -80,7 +92,7 @@ function places(lead: readonly number[], size: number): UOp {
 /** How many of `keys` (int32, `[...lead, n]`) are t, for each t < size: int32, `[...lead, size]`. */
 export function countKeys(keys: UOp, size: number): UOp {
   const shape = shapeOf(keys), n = shape[shape.length - 1], lead = shape.slice(0, -1);
-  if (n === 0 || prod(shape) * size <= DIRECT) {
+  if (n === 0 || prod(shape) * size <= DIRECT || goesByKey(keys)) {
     const ones = broadcastTo(constant(1, dtypes.int32), shape);
     return foldKeys(keys, ones, size, Ops.ADD).values;
   }
@@ -98,7 +110,8 @@ export function foldKeys(keys: UOp, values: UOp, size: number, fold: Fold): { va
   const identity = scalarConst(fold === "last" ? 0 : identityOf(fold, d), d);
   const at = places(lead, size);
   if (n === 0) return { values: broadcastTo(identity, [...lead, size]), any: at.lt(0) };
-  if (prod(shape) * size <= DIRECT) {
+  const work = prod(shape) * size;
+  if (work <= FEW || (work <= DIRECT && !goesByKey(keys))) {
     const full = [...lead, size, n], flat = [...lead, size];
     const wide = (u: UOp) => expand(reshape(u, [...lead, 1, n]), full);
     const hit = wide(castNode(keys, at.dtype)).eq(expand(reshape(at, [...lead, size, 1]), full));
@@ -115,7 +128,8 @@ export function foldKeys(keys: UOp, values: UOp, size: number, fold: Fold): { va
   const few = lead.map((_, i) => i).filter((i) => !same[i]), of = (axes: readonly number[]) => axes.map((i) => lead[i]);
   const l = prod(of(few)), r = prod(of(many)), order = [...few, rank - 1, ...many];
   const each = shrink(keys, shape.map((k, i): [number, number] => [0, many.includes(i) ? 1 : k]));
-  const rows = reshape(permute(values, order), [l, n, r]), folded = foldSorted(reshape(each, [l, n]), rows, size, fold);
+  const rows = reshape(permute(values, order), [l, n, r]), foldRows = goesByKey(keys) ? foldByKey : foldSorted;
+  const folded = foldRows(reshape(each, [l, n]), rows, size, fold);
   const all = reshape(folded.values, [...of(few), size, ...of(many)]);
   const any = reshape(folded.any, [...lead.map((k, i) => same[i] ? 1 : k), size]);
   return { values: permute(all, order.map((_, i) => order.indexOf(i))), any: broadcastTo(any, [...lead, size]) };
@@ -157,13 +171,32 @@ function rowsAt(x: UOp, index: UOp): UOp {
   return reshape(selectNode(place.eq(at), expand(reshape(x, [l, 1, n, r]), full), [2]), [l, m, r]);
 }
 
+/**
+ * As {@linkcode foldKeys} of rows: `given` keys `[l, n]`, `values` `[l, n, r]` give values `[l, size, r]` and any `[l, size]`.
+ * Each key is compared with each place, which devices that go by key do not do.
+ */
+function foldByKey(given: UOp, values: UOp, size: number, fold: Fold): { values: UOp; any: UOp } {
+  const [l, n, r] = shapeOf(values), d = values.dtype, full = [l, size, n, r], one = [l, size, n, 1];
+  const at = broadcastTo(iotaAlong(size, 1, 4), one), place = broadcastTo(iotaAlong(n, 2, 4).add(1), one);
+  const hit = broadcastTo(reshape(castNode(given, at.dtype), [l, 1, n, 1]), one).eq(at), wide = expand(hit, full);
+  const last = own(reshape(reduceNode(hit.where(place, constant(0, place.dtype)), Ops.MAX, [2]), [l, size]));
+  const any = constant(0, last.dtype).lt(last);
+  if (fold === "last") {
+    const from = last.add(-1), found = expand(reshape(any, [l, size, 1]), [l, size, r]);
+    return { values: found.where(rowsAt(values, from), scalarConst(0, d)), any };
+  }
+  const all = broadcastTo(reshape(values, [l, 1, n, r]), full);
+  const identity = scalarConst(identityOf(fold, d), d);
+  return { values: reshape(reduceNode(wide.where(all, identity), fold, [2]), [l, size, r]), any };
+}
+
 /** Where each of `[l, size]` runs of sorted keys lies among `[l, n]` positions. */
 interface Runs {
   readonly begin: UOp;
   readonly end: UOp;
 }
 
-/** As {@linkcode foldKeys} of rows: `given` keys `[l, n]`, `values` `[l, n, r]` give values `[l, size, r]` and any `[l, size]`. */
+/** The same by sorting the keys. */
 function foldSorted(given: UOp, values: UOp, size: number, fold: Fold): { values: UOp; any: UOp } {
   const [l, , r] = shapeOf(values), d = values.dtype, rows = stored(values);
   // kept before they are read in many ways: where they are the same for all of a row, not what they were expanded to
@@ -256,11 +289,14 @@ function scanRuns(keys: UOp, values: UOp, fold: Exclude<Fold, "last">): UOp {
   return shrink(all, [[0, l], [0, n], [0, r]]);
 }
 
-/** Whether sorting `n` keys of rows of `r` values takes less than comparing each key with `size` places. */
-export function sorts(n: number, size: number, r: number): boolean {
+/**
+ * Whether sorting the keys that `index` gives, `n` of them for rows of `r` values, takes less than comparing each key with
+ * `size` places.
+ */
+export function sorts(index: UOp, n: number, size: number, r: number): boolean {
   const levels = Math.ceil(Math.log2(Math.max(n, 2)));
   const work = BLOCK * n * r + levels * levels * n + KERNEL * (levels * levels / 2 + 8);
-  return n * size * r > work;
+  return n * size * r > work && !goesByKey(index);
 }
 
 /** The sums of rows by key, in the accumulator's dtype; its gradient reads rows back. */

@@ -1,0 +1,87 @@
+/**
+ * Reductions by key (uop/graph/keyed_reduce.ts) in kernels of their own, on devices whose kernels are loops: there a result is
+ * read, combined with a term and stored. In: the nodes of a tensor graph. Out: those to be kept in memory.
+ *
+ * @module
+ */
+import type { Capabilities } from "../../renderer/renderer.ts";
+import { isAlu, isMovement, Ops } from "../../uop/core/ops.ts";
+import { mayHave, toposort, type UOp } from "../../uop/core/uop.ts";
+import { unnoted } from "../../uop/core/notes.ts";
+import { numelOf } from "../../uop/core/build_movement.ts";
+import { keyedReduce, paysByKey } from "../../uop/graph/keyed_reduce.ts";
+import { collapseReduces } from "./collapse.ts";
+import { readersOf, trialKernel } from "./trial_kernel.ts";
+
+/** Nodes above memory that a reduction is looked at with, at most. */
+const MOST_NODES = 2048;
+/** Terms of all results together, from which a reduction is looked at: fewer are quick in any way. */
+const LEAST_TERMS = 1 << 14;
+
+/** Is it computed where it is read, whatever the fusion decides? */
+function isInline({ op }: UOp): boolean {
+  return isAlu(op) || isMovement(op) || op === Ops.CONST || op === Ops.IOTA || op === Ops.VARIABLE || op === Ops.BIND;
+}
+
+/** Does a kernel that only stores a reduction do so by key, and for less? */
+export function storesByKey(store: UOp, { hasGrid, vectorLanes }: Capabilities): boolean {
+  const found = hasGrid ? undefined : keyedReduce(store);
+  return found !== undefined && paysByKey(found, vectorLanes(found.carrier.dtypes[0]));
+}
+
+/** What fusion has to know of reductions by key. */
+export interface KeyedPlan {
+  /** The reductions, each in memory of its own. */
+  readonly kept: readonly UOp[];
+  /** What says which term goes where, of each term and result: kernels compute it in place, or not at all. */
+  readonly inside: readonly UOp[];
+}
+
+function isComparison(u: UOp): boolean {
+  return (u.op === Ops.CMPEQ || u.op === Ops.CMPNE) && u.src[0].dtype.isInt;
+}
+
+/** Those of `nodes`, sources first, that compare positions, or are made of such comparisons. */
+function comparing(nodes: readonly UOp[]): UOp[] {
+  const positions = new Set<UOp>(), found = new Set<UOp>();
+  for (const u of nodes) {
+    if (u.op === Ops.IOTA || u.src.some((s) => positions.has(s))) positions.add(u);
+    if (u.src.some((s) => found.has(s)) || (positions.has(u) && isComparison(u))) found.add(u);
+  }
+  return [...found];
+}
+
+/** What alone reads `u`, in another order of its axes: the results lie in memory as they are asked for. */
+function orderedBy(u: UOp, roots: ReadonlySet<UOp>, readers: ReadonlyMap<UOp, readonly UOp[]>): UOp {
+  let top = u;
+  for (let v = u; !roots.has(v);) {
+    const list = readers.get(v) ?? [];
+    if (list.length !== 1 || (list[0].op !== Ops.PERMUTE && list[0].op !== Ops.RESHAPE)) break;
+    v = list[0];
+    if (v.op === Ops.PERMUTE) top = v;
+  }
+  return top;
+}
+
+/** The reductions by key of the graph below `roots`. */
+export function planKeyed(roots: readonly UOp[], capsOf: (u: UOp) => Capabilities): KeyedPlan {
+  const sequence = toposort(roots), isRoot = new Set(roots), kept: UOp[] = [], inside: UOp[] = [];
+  let readers: ReadonlyMap<UOp, readonly UOp[]> | undefined;
+  for (const u of sequence) {
+    if (u.op !== Ops.REDUCE || !(mayHave(u, Ops.CMPEQ) || mayHave(u, Ops.CMPNE)) || !mayHave(u, Ops.IOTA)) continue;
+    if (numelOf(u.src[0]) < LEAST_TERMS) continue;
+    const caps = capsOf(u);
+    if (caps.hasGrid) continue;
+    const nodes = toposort(u.src[0], isInline), conditions = nodes.length > MOST_NODES ? [] : comparing(nodes);
+    if (conditions.length === 0) continue;
+    readers ??= readersOf(sequence);
+    const last = orderedBy(u, isRoot, readers);
+    const isByKey = (top: UOp): boolean =>
+      unnoted(() => storesByKey(collapseReduces(trialKernel(top, (x) => x !== u && !isInline(x))), caps));
+    const top = last !== u && isByKey(last) ? last : isByKey(u) ? u : undefined;
+    if (top === undefined) continue;
+    kept.push(top);
+    inside.push(...conditions, ...top === u ? [] : [u]);
+  }
+  return { kept, inside };
+}
