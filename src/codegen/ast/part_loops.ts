@@ -5,14 +5,15 @@
  *
  * A condition is a comparison that is linear in one loop besides lanes and copies. Between two cuts it holds for all
  * iterations or for none, and the algebra leaves one of the values that were selected; or it differs among lanes, as it did
- * before. Loops around the one that is cut are shared. What reduces or keeps rows stays whole: its accumulators and memory
+ * before. Loops around the one that is cut are shared. A part of a loop that threads share is one, too: each thread does what
+ * is its share of every part. What reduces or keeps rows stays whole: its accumulators and memory
  * belong to all of its loops.
  *
  * @module
  */
 import { indexForm, rangeOfFactor } from "../../uop/algebra/linear_form.ts";
 import { simplifyKernel } from "../../uop/algebra/valid.ts";
-import { AxisKind } from "../../uop/core/args.ts";
+import { argOf, AxisKind } from "../../uop/core/args.ts";
 import { isAlu, Ops } from "../../uop/core/ops.ts";
 import { freeIds, iterationsOf, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
 import { constant, mayHave, range, toposort, type UOp } from "../../uop/core/uop.ts";
@@ -35,7 +36,12 @@ interface Cut {
 }
 
 function isLoop(r: UOp): boolean {
-  return kindOf(r) === AxisKind.LOOP && sizeOf(r) > 1;
+  return (kindOf(r) === AxisKind.LOOP || kindOf(r) === AxisKind.THREAD) && sizeOf(r) > 1;
+}
+
+/** Iterations of a part, at least: with one it would be no loop, and what is no loop each thread does. */
+function leastPart(loop: UOp): number {
+  return kindOf(loop) === AxisKind.THREAD ? 2 : 1;
 }
 
 /** Where, along the only loop that it depends on, a comparison begins or ends to be the same for all lanes and copies. */
@@ -57,7 +63,8 @@ function cutsOf(less: UOp): Cut[] {
   if (loop === undefined) return [];
   // step * iteration + rest < 0: up to some iteration, or from one on
   const ats = [low, high].map((rest) => step > 0 ? Math.ceil(-rest / step) : Math.floor(rest / -step) + 1);
-  return ats.flatMap((at) => at > 0 && at < sizeOf(loop) ? { loop, at } : []);
+  const least = leastPart(loop);
+  return ats.flatMap((at) => at >= least && at <= sizeOf(loop) - least ? { loop, at } : []);
 }
 
 /** The loops of all STOREs, outermost first. */
@@ -124,10 +131,11 @@ class Parts {
   /** Iterations of a loop from `begin` on, with that loop and those inside of it made anew. */
   private piece(sink: UOp, loop: UOp, begin: number, end: number): UOp {
     const map = new Map<UOp, UOp>(), all = new Set(sink.src.flatMap((s) => rangesOf(s)));
-    for (const r of [...all].filter((r) => kindOf(r) === AxisKind.LOOP).sort(compareLoops)) {
+    for (const r of [...all].filter((r) => r === loop || kindOf(r) === AxisKind.LOOP).sort(compareLoops)) {
       if (compareLoops(r, loop) < 0) continue;
       const n = r === loop ? end - begin : sizeOf(r), from = r === loop ? begin : 0;
-      const own = n === 1 && r === loop ? undefined : range(constant(n, r.dtype), this.nextRange++, AxisKind.LOOP);
+      const { kind, first } = argOf(r, Ops.RANGE), start = kind === AxisKind.THREAD ? first + from : 0;
+      const own = n === 1 && r === loop ? undefined : range(constant(n, r.dtype), this.nextRange++, kind, 0, start);
       map.set(r, own === undefined ? constant(from, r.dtype) : from === 0 ? own : own.add(from));
     }
     return simplifyKernel(renameFree(sink, map));

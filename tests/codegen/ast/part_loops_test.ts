@@ -2,11 +2,12 @@
 import { deepStrictEqual as assertEquals, ok, strictEqual } from "node:assert/strict";
 import { partLoops } from "../../../src/codegen/ast/part_loops.ts";
 import { dtypes } from "../../../src/dtype/dtype.ts";
-import { AxisKind } from "../../../src/uop/core/args.ts";
+import { argOf, AxisKind } from "../../../src/uop/core/args.ts";
 import { opCarrier, reduce } from "../../../src/uop/core/carrier.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
+import { rangesOf, sizeOf } from "../../../src/uop/core/ranges.ts";
 import { constant, index, load, mayHave, param, range, sink, store, type UOp } from "../../../src/uop/core/uop.ts";
-import { CAPS, integers, paramsOf, run, sameUnder } from "../harness.ts";
+import { CAPS, compile, integers, opts, paramsOf, run, sameUnder } from "../harness.ts";
 
 const ROWS = 12, COLUMNS = 64, SIZE = ROWS * COLUMNS;
 const i = range(ROWS, 0, AxisKind.LOOP), j = range(COLUMNS, 1, AxisKind.LOOP);
@@ -55,7 +56,8 @@ for (const [name, [value, parts, isSelected]] of Object.entries(KERNELS)) {
     strictEqual(made === ast, parts === 1);
     const want = run(ast, data, []);
     for (const caps of Object.values(CAPS)) assertEquals(run(ast, data, undefined, caps), want);
-    for (const o of ["VECTOR:1:16", "VECTOR:1:4 UPCAST:1:2", "UPCAST:0:3 VECTOR:1:16", "VECTOR:0:4", "THREAD:0:2"]) {
+    const plain = ["VECTOR:1:16", "VECTOR:1:4 UPCAST:1:2", "UPCAST:0:3 VECTOR:1:16", "VECTOR:0:4"];
+    for (const o of [...plain, ...["THREAD:0:2", "THREAD:0:0", "VECTOR:1:16 THREAD:0:0", "UPCAST:1:2 THREAD:1:0"]]) {
       sameUnder(ast, o, CAPS.large);
     }
   });
@@ -90,4 +92,26 @@ Deno.test("part loops: what reduces, works in place, or would become too much st
     const ast = sink([written(value)]);
     strictEqual(partLoops(ast), ast);
   }
+});
+
+Deno.test("part loops: parts of what threads share, each from its own iteration on", () => {
+  const t = range(ROWS, 0, AxisKind.THREAD), at = t.mul(COLUMNS).add(j);
+  const either = (row: number): UOp => {
+    const top = t.lt(row);
+    return top.where(read(1, at, top), read(2, at.add(-row * COLUMNS), not(top)));
+  };
+  const parts = (value: UOp): UOp => partLoops(sink([store(index(param(0, dtypes.float32, SIZE), at), value)]));
+  const threads = (made: UOp): [number, number][] =>
+    made.src.map((s) => {
+      const r = rangesOf(s).find((x) => argOf(x, Ops.RANGE).kind === AxisKind.THREAD)!;
+      return [argOf(r, Ops.RANGE).first, sizeOf(r)];
+    });
+  const two = parts(either(5));
+  assertEquals(threads(two), [[0, 5], [5, 7]]);
+  ok(!mayHave(two, Ops.WHERE));
+  const three = parts(t.lt(8).where(either(5), zero));
+  assertEquals(threads(three).toSorted((a, b) => a[0] - b[0]), [[0, 5], [5, 3], [8, 4]]);
+  // a part of one iteration would be no loop: each thread would do it
+  for (const row of [1, ROWS - 1]) strictEqual(parts(either(row)).src.length, 1);
+  strictEqual(compile(sink([written(joined(5, i))]), opts("THREAD:0:0"), CAPS.large).threads, ROWS);
 });
