@@ -50,9 +50,14 @@ class Lowering extends LinearVisitor<Node> {
     this.vars = this.b.parameter(VARS);
   }
 
+  /** Do calls do parts of the THREAD loops? Not where another loop comes first, which each call would do. */
+  private get parallel(): boolean {
+    return this.entry !== undefined && kindOf(this.entry) === AxisKind.THREAD;
+  }
+
   run(): Kernel {
     this.scan();
-    const parallel = this.entry !== undefined && kindOf(this.entry) === AxisKind.THREAD;
+    const { parallel } = this;
     const iterations = this.entry === undefined ? 1 : parallel ? this.program.threads : this.entry.src[0].value;
     this.walk();
     return { items: this.b.finish(), iterations, parallel, setup: this.setup, scratch: this.scratch };
@@ -135,7 +140,7 @@ class Lowering extends LinearVisitor<Node> {
       { id, kind, first } = argOf(u, Ops.RANGE),
       name = `r${id}`,
       end = u.src[0];
-    if (u === this.entry || kind === AxisKind.THREAD) {
+    if (u === this.entry || (this.parallel && kind === AxisKind.THREAD)) {
       const wide = (x: Node): Node => type === I64 ? b.instr("i64.extend_i32_u", I64, [x]) : x;
       const begin = b.parameter(BEGIN), until = b.parameter(END), last = first + end.value;
       const isPart = kind === AxisKind.THREAD && end.value < this.program.threads;
