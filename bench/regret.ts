@@ -176,7 +176,7 @@ export function measureProgram(...args: Parameters<typeof measured>): RegretRow[
 }
 
 /** What a kernel takes at least, in milliseconds; NaN where the device's peaks are not known. */
-function rooflineMs(device: Device, { flops, bytes }: LinearProgram): number {
+function rooflineMs(device: ReturnType<typeof Device.get>, { flops, bytes }: LinearProgram): number {
   const roof = rooflineOf(device);
   return roof === undefined ? NaN : Math.max(flops / roof.gflops, bytes / roof.gbs) / 1e6;
 }
