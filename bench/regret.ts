@@ -26,6 +26,7 @@ import { rooflineOf } from "../src/engine/roofline.ts";
 import { candidatesOf, compileCandidates, tunedKey, whyNotTuned } from "../src/engine/tuning/search.ts";
 import { toProgram } from "../src/codegen/to_program.ts";
 import { Trial } from "../src/engine/tuning/trial.ts";
+import type { LinearProgram } from "../src/renderer/renderer.ts";
 import { OutOfMemoryError } from "../src/helpers/errors.ts";
 import { Draw, FAMILIES } from "../tests/fuzz/kernels.ts";
 import { sum } from "../src/helpers/math.ts";
@@ -33,8 +34,11 @@ import { option } from "./json.ts";
 
 /** Elements of the largest tensor: by a kernel of some milliseconds at most. */
 const MOST_CPU = 1 << 19, MOST_CARD = 1 << 26;
-/** Kernels that take less, or more, are not looked at, in milliseconds: the clock, and patience. */
-const LEAST_MS = 0.02, MOST_MS = 8;
+/**
+ * Kernels that take less, or more, are not looked at, in milliseconds: the clock, and patience, of which those have more that
+ * take so many times as long as the roofline says.
+ */
+const LEAST_MS = 0.02, MOST_MS = 8, SLOW_MS = 100, SLOW = 20;
 /** Arithmetic of a kernel that is not even tried. */
 const MOST_FLOPS_CPU = 2e8, MOST_FLOPS_CARD = 1e11;
 /** Kernels of one program that are measured: those that take longest. */
@@ -171,6 +175,12 @@ export function measureProgram(...args: Parameters<typeof measured>): RegretRow[
   return context({ NOOPT: 0 }, () => measured(...args));
 }
 
+/** What a kernel takes at least, in milliseconds; NaN where the device's peaks are not known. */
+function rooflineMs(device: ReturnType<typeof Device.get>, { flops, bytes }: LinearProgram): number {
+  const roof = rooflineOf(device);
+  return roof === undefined ? NaN : Math.max(flops / roof.gflops, bytes / roof.gbs) / 1e6;
+}
+
 function measured(
   device: string,
   family: string,
@@ -195,7 +205,8 @@ function measured(
       try {
         const trial = new Trial(open, runner.ast, runner.program, clock);
         const ms = Math.min(trial.time(runner.program), trial.time(runner.program));
-        if (ms < leastMs || ms > MOST_MS) trial.free();
+        const isSlow = ms > SLOW * rooflineMs(open, runner.program.linear);
+        if (ms < leastMs || ms > (isSlow ? SLOW_MS : MOST_MS)) trial.free();
         else timed.push({ trial, item, ms, runner });
       } catch (error) {
         if (!(error instanceof OutOfMemoryError)) throw error;
@@ -226,8 +237,7 @@ function measured(
         estimates.push(estimate);
         ratios.push(ratio);
       });
-      const roof = rooflineOf(open), ms = clock === undefined ? standings[0].ms : standings[0].leastMs;
-      const { flops, bytes } = program.linear;
+      const ms = clock === undefined ? standings[0].ms : standings[0].leastMs, floor = rooflineMs(open, program.linear);
       rows.push({
         family,
         program: made.text,
@@ -236,7 +246,7 @@ function measured(
         us: ms * 1e3,
         candidates: all.length,
         ...(estimates.length > 3 ? { correlation: rankCorrelation(estimates, ratios) } : {}),
-        ...(roof === undefined ? {} : { roofline: Math.max(flops / roof.gflops, bytes / roof.gbs) / 1e6 / ms }),
+        ...(Number.isNaN(floor) ? {} : { roofline: floor / ms }),
         opts,
         best: bestOpts,
       });

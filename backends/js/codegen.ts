@@ -7,7 +7,7 @@
  */
 import { arrayName, type DType } from "../../src/dtype/dtype.ts";
 import { sharedPlaces } from "../../src/renderer/lanes.ts";
-import type { LinearProgram } from "../../src/renderer/renderer.ts";
+import { type LinearProgram, threadBounds } from "../../src/renderer/renderer.ts";
 import { readsShared, type TensorCore, unitOf } from "../../src/renderer/tensor_core_table.ts";
 import { isShared, type Place } from "../../src/renderer/visitor.ts";
 import { argOf, AxisKind, type ConstValue } from "../../src/uop/core/args.ts";
@@ -244,9 +244,10 @@ class Writer extends LaneVisitor<string> {
   protected enterLoop(u: UOp): readonly string[] {
     const id = `r${this.next++}`, big = isBig(u.dtype), end = this.value(u.src[0])[0];
     const thread = u.op === Ops.RANGE && argOf(u, Ops.RANGE).kind === AxisKind.THREAD;
-    const given = (name: string): string => big ? `BigInt(${name})` : name;
-    const from = thread ? given("begin") : big ? "0n" : "0";
-    this.open(`for (let ${id} = ${from}; ${id} < ${thread ? given("end") : end}; ${id}++)`);
+    const bounds = thread
+      ? threadBounds(this.program, u).map((x) => big ? `BigInt(${x})` : x)
+      : [big ? "0n" : "0", end];
+    this.open(`for (let ${id} = ${bounds[0]}; ${id} < ${bounds[1]}; ${id}++)`);
     return [id];
   }
   protected enterIf(u: UOp): void {

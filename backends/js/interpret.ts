@@ -137,9 +137,10 @@ class Interpreter extends LaneVisitor<number> {
   protected enterLoop(u: UOp): readonly number[] {
     const end = this.value(u.src[0])[0], made = this.make(1), [counter] = made, big = isBig(u.dtype);
     const thread = u.op === Ops.RANGE && argOf(u, Ops.RANGE).kind === AxisKind.THREAD;
+    const first = thread ? argOf(u, Ops.RANGE).first : 0;
     this.open((body) => (f) => {
-      const { values } = f, last = thread ? f.end : Number(values[end]);
-      for (let i = thread ? f.begin : 0; i < last; i++) {
+      const { values } = f, count = Number(values[end]), last = thread ? Math.min(f.end - first, count) : count;
+      for (let i = thread ? Math.max(f.begin - first, 0) : 0; i < last; i++) {
         values[counter] = big ? BigInt(i) : i;
         body(f);
       }

@@ -50,10 +50,15 @@ class Lowering extends LinearVisitor<Node> {
     this.vars = this.b.parameter(VARS);
   }
 
+  /** Do calls do parts of the THREAD loops? Not where another loop comes first, which each call would do. */
+  private get parallel(): boolean {
+    return this.entry !== undefined && kindOf(this.entry) === AxisKind.THREAD;
+  }
+
   run(): Kernel {
     this.scan();
-    const parallel = this.entry !== undefined && kindOf(this.entry) === AxisKind.THREAD;
-    const iterations = this.entry === undefined ? 1 : this.entry.src[0].value;
+    const { parallel } = this;
+    const iterations = this.entry === undefined ? 1 : parallel ? this.program.threads : this.entry.src[0].value;
     this.walk();
     return { items: this.b.finish(), iterations, parallel, setup: this.setup, scratch: this.scratch };
   }
@@ -130,16 +135,25 @@ class Lowering extends LinearVisitor<Node> {
   }
 
   protected enterLoop(u: UOp): Node {
-    const { b } = this, type = valTypeOf(u.dtype), name = `r${argOf(u, Ops.RANGE).id}`;
-    if (u === this.entry) {
-      let begin = b.parameter(BEGIN), end = b.parameter(END);
-      if (type === I64) {
-        begin = b.instr("i64.extend_i32_u", I64, [begin]);
-        end = b.instr("i64.extend_i32_u", I64, [end]);
-      }
-      return b.openLoop(type, begin, end, false, name);
+    const { b } = this,
+      type = valTypeOf(u.dtype),
+      { id, kind, first } = argOf(u, Ops.RANGE),
+      name = `r${id}`,
+      end = u.src[0];
+    if (u === this.entry || (this.parallel && kind === AxisKind.THREAD)) {
+      const wide = (x: Node): Node => type === I64 ? b.instr("i64.extend_i32_u", I64, [x]) : x;
+      const begin = b.parameter(BEGIN), until = b.parameter(END), last = first + end.value;
+      const isPart = kind === AxisKind.THREAD && end.value < this.program.threads;
+      if (!isPart) return b.openLoop(type, wide(begin), wide(until), false, name);
+      // a part of what is shared: what the call asks for of it, counted from its first iteration
+      const within = (x: Node): Node => {
+        const up = b.instr("select", I32, [x, b.i32(first), b.instr("i32.gt_s", I32, [x, b.i32(first)])]);
+        const at = b.instr("select", I32, [up, b.i32(last), b.instr("i32.lt_s", I32, [up, b.i32(last)])]);
+        return wide(b.instr("i32.sub", I32, [at, b.i32(first)]));
+      };
+      return b.openLoop(type, within(begin), within(until), true, name);
     }
-    const end = u.src[0], guard = end.op !== Ops.CONST || end.value < 1;
+    const guard = end.op !== Ops.CONST || end.value < 1;
     return b.openLoop(type, b.constant(type, 0), this.value(end), guard, name);
   }
   protected leaveLoop(): void {

@@ -220,6 +220,17 @@ export function mapNumber({ maps = [] }: LinearProgram, u: UOp): number {
   return maps.findIndex((m) => m.slot === slot && m.map.same(map));
 }
 
+/**
+ * Where a THREAD loop begins and ends in a launch of [begin, end), as C and JavaScript write it: where the loop is a part of
+ * what threads share, it counts from that part's first iteration.
+ */
+export function threadBounds({ threads }: LinearProgram, loop: UOp, begin = "begin", end = "end"): [string, string] {
+  const { first } = argOf(loop, Ops.RANGE), n = loop.src[0].value;
+  const from = first === 0 ? begin : `(${begin} > ${first} ? ${begin} - ${first} : 0)`;
+  const last = first + n, left = first === 0 ? end : `${end} - ${first}`;
+  return [from, last === threads ? left : `(${end} < ${last} ? ${left} : ${n})`];
+}
+
 /** Collects `params`, `vars` and `threads` from an ordered list; the rest of a {@linkcode LinearProgram}. */
 export function programOf(name: string, uops: readonly UOp[], flops = 0, bytes = 0): LinearProgram {
   const params: { slot: number; dtype: DType; size: number; reads: boolean; writes: boolean }[] = [];
@@ -237,7 +248,10 @@ export function programOf(name: string, uops: readonly UOp[], flops = 0, bytes =
       hasGrid = true;
       if (name.startsWith("gidx")) groups[dimension] = u.src[0];
       else size[dimension] = u.src[0].value;
-    } else if (u.op === Ops.RANGE && argOf(u, Ops.RANGE).kind === AxisKind.THREAD) threads = u.src[0].value;
+    } else if (u.op === Ops.RANGE) {
+      const { kind, first } = argOf(u, Ops.RANGE);
+      if (kind === AxisKind.THREAD) threads = Math.max(threads, first + u.src[0].value);
+    }
   }
   for (const u of uops) {
     if (u.op !== Ops.LOAD && u.op !== Ops.STORE) continue;

@@ -5,18 +5,19 @@
  *
  * A condition is a comparison that is linear in one loop besides lanes and copies. Between two cuts it holds for all
  * iterations or for none, and the algebra leaves one of the values that were selected; or it differs among lanes, as it did
- * before. Loops around the one that is cut are shared. What reduces or keeps rows stays whole: its accumulators and memory
- * belong to all of its loops.
+ * before. Loops around the one that is cut are shared. A part of a loop that threads share is one, too: each thread does what
+ * is its share of every part, and what is reduced there has loops of its own. What keeps rows stays whole: its memory belongs
+ * to all of its loops.
  *
  * @module
  */
 import { indexForm, rangeOfFactor } from "../../uop/algebra/linear_form.ts";
 import { simplifyKernel } from "../../uop/algebra/valid.ts";
-import { AxisKind } from "../../uop/core/args.ts";
+import { argOf, AxisKind } from "../../uop/core/args.ts";
 import { isAlu, Ops } from "../../uop/core/ops.ts";
-import { freeIds, iterationsOf, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
+import { closingStart, freeIds, iterationsOf, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
 import { constant, mayHave, range, toposort, type UOp } from "../../uop/core/uop.ts";
-import { compareLoops, kindOf } from "./range_facts.ts";
+import { compareLoops, isReduceKind, kindOf } from "./range_facts.ts";
 import { renameFree } from "./replace_ranges.ts";
 
 /** Parts of a kernel, at most. */
@@ -35,7 +36,18 @@ interface Cut {
 }
 
 function isLoop(r: UOp): boolean {
-  return kindOf(r) === AxisKind.LOOP && sizeOf(r) > 1;
+  return (kindOf(r) === AxisKind.LOOP || kindOf(r) === AxisKind.THREAD) && sizeOf(r) > 1;
+}
+
+/** Iterations of a part, at least: with one it would be no loop, and what is no loop each thread does. */
+function leastPart(loop: UOp): number {
+  return kindOf(loop) === AxisKind.THREAD ? 2 : 1;
+}
+
+/** Does one iteration of the loops that are cut have all iterations of this: lanes, copies, and what is reduced? */
+function isSpan(r: UOp): boolean {
+  const kind = kindOf(r);
+  return kind === AxisKind.VECTOR || kind === AxisKind.UPCAST || isReduceKind(kind);
 }
 
 /** Where, along the only loop that it depends on, a comparison begins or ends to be the same for all lanes and copies. */
@@ -47,8 +59,7 @@ function cutsOf(less: UOp): Cut[] {
   for (let i = 0; i < sum.factors.length; i++) {
     const r = rangeOfFactor(sum.factors[i]), k = sum.coefs[i];
     if (r === undefined || sizeOf(r) === 0) return [];
-    const kind = kindOf(r);
-    if (kind === AxisKind.VECTOR || kind === AxisKind.UPCAST) {
+    if (isSpan(r)) {
       if (k < 0) low += k * (sizeOf(r) - 1);
       else high += k * (sizeOf(r) - 1);
     } else if (loop === undefined && isLoop(r)) [loop, step] = [r, k];
@@ -57,7 +68,8 @@ function cutsOf(less: UOp): Cut[] {
   if (loop === undefined) return [];
   // step * iteration + rest < 0: up to some iteration, or from one on
   const ats = [low, high].map((rest) => step > 0 ? Math.ceil(-rest / step) : Math.floor(rest / -step) + 1);
-  return ats.flatMap((at) => at > 0 && at < sizeOf(loop) ? { loop, at } : []);
+  const least = leastPart(loop);
+  return ats.flatMap((at) => at >= least && at <= sizeOf(loop) - least ? { loop, at } : []);
 }
 
 /** The loops of all STOREs, outermost first. */
@@ -121,15 +133,31 @@ class Parts {
     return { loop, at: ats[ats.length >> 1] };
   }
 
+  /** Adds the ranges of what is reduced in a part to those that are made anew. */
+  private renameReduces(sink: UOp, map: Map<UOp, UOp>): void {
+    const reduces = toposort(sink).filter((u) => u.op === Ops.REDUCE);
+    // outer ones come last, and what they go through may be all that an inner one depends on
+    for (const u of reduces.reverse()) {
+      if (!rangesOf(u).some((r) => map.has(r))) continue;
+      for (const r of u.src.slice(closingStart(u))) {
+        if (!map.has(r) && r.op === Ops.RANGE) {
+          map.set(r, range(r.src[0], this.nextRange++, kindOf(r), argOf(r, Ops.RANGE).sub));
+        }
+      }
+    }
+  }
+
   /** Iterations of a loop from `begin` on, with that loop and those inside of it made anew. */
   private piece(sink: UOp, loop: UOp, begin: number, end: number): UOp {
     const map = new Map<UOp, UOp>(), all = new Set(sink.src.flatMap((s) => rangesOf(s)));
-    for (const r of [...all].filter((r) => kindOf(r) === AxisKind.LOOP).sort(compareLoops)) {
+    for (const r of [...all].filter((r) => r === loop || kindOf(r) === AxisKind.LOOP).sort(compareLoops)) {
       if (compareLoops(r, loop) < 0) continue;
       const n = r === loop ? end - begin : sizeOf(r), from = r === loop ? begin : 0;
-      const own = n === 1 && r === loop ? undefined : range(constant(n, r.dtype), this.nextRange++, AxisKind.LOOP);
+      const { kind, first } = argOf(r, Ops.RANGE), start = kind === AxisKind.THREAD ? first + from : 0;
+      const own = n === 1 && r === loop ? undefined : range(constant(n, r.dtype), this.nextRange++, kind, 0, start);
       map.set(r, own === undefined ? constant(from, r.dtype) : from === 0 ? own : own.add(from));
     }
+    this.renameReduces(sink, map);
     return simplifyKernel(renameFree(sink, map));
   }
 }
@@ -140,9 +168,9 @@ function isInPlace(sink: UOp): boolean {
   return toposort(sink).some((u) => u.op === Ops.LOAD && written.has(u.src[0].src[0]));
 }
 
-/** Cuts the loops of a kernel without reductions where its conditions change, if that spares work. */
+/** Cuts the loops of a kernel where its conditions change, if that spares work. */
 export function partLoops(ast: UOp): UOp {
-  if (!mayHave(ast, Ops.CMPLT) || mayHave(ast, Ops.REDUCE) || mayHave(ast, Ops.STAGE)) return ast;
+  if (!mayHave(ast, Ops.CMPLT) || mayHave(ast, Ops.STAGE)) return ast;
   if (ast.src.some((s) => s.op !== Ops.STORE) || isInPlace(ast)) return ast;
   return new Parts(ast).run();
 }

@@ -124,9 +124,9 @@ class Joiner {
       }
       const src = u.src.map(made), numbered = (arg: UOp["arg"]): UOp => uop(u.op, u.dtype, src, arg);
       if (u.op === Ops.RANGE) {
-        const { id, kind, sub } = argOf(u, Ops.RANGE);
+        const { id, kind, sub, first } = argOf(u, Ops.RANGE);
         next.range = Math.max(next.range, start.range + id + 1);
-        return numbered(new RangeArg(start.range + id, kind, sub));
+        return numbered(new RangeArg(start.range + id, kind, sub, first));
       }
       if (u.op === Ops.ACC) {
         const { id } = argOf(u, Ops.ACC);

@@ -8,7 +8,7 @@ import type { DType } from "../../dtype/dtype.ts";
 import { gcd } from "../../helpers/math.ts";
 import { indexForm, rangeOfFactor } from "../../uop/algebra/linear_form.ts";
 import { carrierOf } from "../../uop/core/carrier.ts";
-import { FUNCTION, isComparison, opFlags, Ops, opWork } from "../../uop/core/ops.ts";
+import { FUNCTION, isAlu, isComparison, opFlags, Ops, opWork } from "../../uop/core/ops.ts";
 import { ownRanges, rangesOf } from "../../uop/core/ranges.ts";
 import { mayHave, toposort, type UOp } from "../../uop/core/uop.ts";
 import { descend } from "../../uop/rewrite/walk.ts";
@@ -33,6 +33,8 @@ export interface Access {
    * them all they are constants of its copies; 0 where there are no such quotients, or other axes are in them.
    */
   readonly periods: readonly number[];
+  /** Operations along the axis that find one element's place, where it has quotients or a gate: 0 of others. */
+  readonly placeWork: readonly number[];
 }
 
 /** Is an access of `n` elements side by side along an axis, of `size`, always whole, ungated and at a multiple of `n`? */
@@ -140,7 +142,18 @@ class Reader {
       offset: form.constant,
       gated: gate === undefined ? new Array<boolean>(this.axes.length).fill(false) : this.flags(gate),
       periods: this.periods(places),
+      placeWork: gate !== undefined || strides.some(Number.isNaN) ? this.placeWork(places) : this.noPeriods,
     };
+  }
+
+  /** By axis: see {@linkcode Access.placeWork}. */
+  private placeWork(places: readonly UOp[]): readonly number[] {
+    const work = this.noPeriods.slice();
+    for (const u of new Set(places.flatMap((p) => toposort(p)))) {
+      if (!isAlu(u.op)) continue;
+      for (const r of rangesOf(u)) if (this.at.has(r)) work[this.at.get(r)!]++;
+    }
+    return work;
   }
 
   /** By axis: see {@linkcode Access.periods}. */

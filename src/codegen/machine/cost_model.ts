@@ -305,7 +305,7 @@ export class CostModel {
 
   /** Cost of filling one vector of a packed tile. */
   private fillCost(a: Access, lane: number, lanes: number): number {
-    return a.strides[lane] !== 1 ? 3 * lanes : a.gated[lane] ? 6 : 3;
+    return a.strides[lane] !== 1 ? (3 + a.placeWork[lane] / 2) * lanes : a.gated[lane] ? 6 : 3;
   }
 
   /** Is it an access a lane, unless rows of copies are transposed? */
@@ -454,7 +454,11 @@ export class CostModel {
       return a.isStore || a.gated.includes(true) ? lanes : lanes / 2;
     }
     // a gate that differs by lane: a store a lane
-    if (a.gated[lane]) return contiguous && !a.isStore ? this.edgeCost(a, r, lanes) : 3 * lanes;
+    if (a.gated[lane]) {
+      return contiguous && !a.isStore
+        ? this.edgeCost(a, r, lanes)
+        : (3 + (contiguous ? 0 : a.placeWork[lane] / 2)) * lanes;
+    }
     if (contiguous) return a.isStore ? 1.5 : this.readCost(a, r, lanes);
     if (!a.isStore && SHUFFLED_STEPS.includes(a.strides[lane])) return 2 * Math.abs(a.strides[lane]) - 1;
     // without masks the place of each lane is selected

@@ -158,8 +158,10 @@ function filling(r: Region, sizes: readonly number[]): Access {
     strides[r.own[k]] = n;
     n *= sizes[r.own[k]];
   }
-  const { dtype } = r.root, periods = sizes.map(() => 0);
-  return { node: r.root, isStore: true, dtype, depends: r.axes, strides, offset: 0, gated: none, periods };
+  const { dtype } = r.root,
+    zeros = sizes.map(() => 0),
+    place = { strides, offset: 0, periods: zeros, placeWork: zeros };
+  return { node: r.root, isStore: true, dtype, depends: r.axes, gated: none, ...place };
 }
 
 /** Bytes of all buffers of a kernel that regions access. */

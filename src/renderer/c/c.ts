@@ -15,7 +15,7 @@ import { argOf, AxisKind } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import { baseOf } from "../../uop/rewrite/walk.ts";
-import { type Capabilities, COMMON_DTYPES, type LinearProgram, SCALAR_CAPS } from "../renderer.ts";
+import { type Capabilities, COMMON_DTYPES, type LinearProgram, SCALAR_CAPS, threadBounds } from "../renderer.ts";
 import { LOAD_MASKED, PRELUDE, READ_AHEAD, STREAM } from "./c_prelude.ts";
 import {
   type CAddress,
@@ -530,14 +530,12 @@ function loopPragma(what: number): string {
 }
 
 function loop(w: CWriter, u: UOp, name: string, end: string): string {
-  const { kind } = argOf(u, Ops.RANGE), thread = kind === AxisKind.THREAD;
+  const { kind } = argOf(u, Ops.RANGE), bounds = kind === AxisKind.THREAD ? threadBounds(w.program, u) : ["0", end];
   const pragma = kind === AxisKind.VECTOR ? lanesPragma(end) : loopPragma(w.notes.get(u) ?? 0);
   // lanes are compared with bounds: in 32 bits as many fit a register as there are values
   if (u.dtype === dtypes.int32 && kind !== AxisKind.VECTOR) w.notes.set(u, WIDE);
   else w.notes.delete(u);
-  return `${pragma}for (${type(w, u.dtype, w.notes.get(u))} ${name} = ${thread ? "begin" : "0"}; ${name} < ${
-    thread ? "end" : end
-  }; ${name}++)`;
+  return `${pragma}for (${type(w, u.dtype, w.notes.get(u))} ${name} = ${bounds[0]}; ${name} < ${bounds[1]}; ${name}++)`;
 }
 
 /** What C with vectors of so many bytes can do; the processor's numbers are a scalar machine's. */

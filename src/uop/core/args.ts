@@ -275,18 +275,24 @@ export type AxisKind = (typeof AxisKind)[keyof typeof AxisKind];
 /** Name of each {@linkcode AxisKind}. */
 export const axisKindName: readonly string[] = Object.keys(AxisKind);
 
-/** Identity and kind of a RANGE. `id` is unique in its kernel; `sub` counts the pieces an opt split it into. */
+/**
+ * Identity and kind of a RANGE. `id` is unique in its kernel; `sub` counts the pieces an opt split it into. A THREAD loop may
+ * be a part of those iterations that threads share: it stands for those from `first` on, and counts from 0 all the same.
+ */
 export class RangeArg implements ArgRecord {
   readonly hash: number;
   /** As the class says. */
-  constructor(readonly id: number, readonly kind: AxisKind, readonly sub: number = 0) {
-    this.hash = mix(mix(mix(0x1f83d9ab, id), kind), sub);
+  constructor(readonly id: number, readonly kind: AxisKind, readonly sub: number = 0, readonly first: number = 0) {
+    const hash = mix(mix(mix(0x1f83d9ab, id), kind), sub);
+    this.hash = first === 0 ? hash : mix(hash, first);
   }
   same(o: ArgRecord): boolean {
-    return o instanceof RangeArg && o.id === this.id && o.kind === this.kind && o.sub === this.sub;
+    if (!(o instanceof RangeArg) || o.first !== this.first) return false;
+    return o.id === this.id && o.kind === this.kind && o.sub === this.sub;
   }
   toString(): string {
-    return `${this.id}${this.sub ? `_${this.sub}` : ""} ${axisKindName[this.kind]}`;
+    const { id, kind, sub, first } = this;
+    return `${id}${sub ? `_${sub}` : ""} ${axisKindName[kind]}${first ? ` from ${first}` : ""}`;
   }
 }
 

@@ -11,6 +11,7 @@ import {
   AccArg,
   argOf,
   AxesArg,
+  AxisKind,
   BufferArg,
   Int64,
   LocalArg,
@@ -133,8 +134,12 @@ function storeTest(u: UOp): true | string {
   return check(at.dtype.scalar === value.dtype.scalar, "STORE writes what is stored");
 }
 
-const rangeTest: SpecTest = (u) =>
-  check(u.arg instanceof RangeArg && isIndex(u.src[0]) && u.dtype === u.src[0].dtype, "RANGE has an integer end");
+function rangeTest(u: UOp): true | string {
+  if (!(u.arg instanceof RangeArg) || !isIndex(u.src[0]) || u.dtype !== u.src[0].dtype) {
+    return "RANGE has an integer end";
+  }
+  return check(u.arg.first === 0 || u.arg.kind === AxisKind.THREAD, "a THREAD loop alone may begin later");
+}
 
 const isLoop = (u: UOp): boolean => u.op === Ops.RANGE || u.op === Ops.CONST;
 

@@ -377,10 +377,10 @@ export function iota(n: number): UOp {
   return uop(Ops.IOTA, positionDType(n), NO_SRC, n);
 }
 
-/** A loop variable 0 <= r < end. */
-export function range(end: UOp | number, id: number, kind: AxisKind, sub = 0): UOp {
+/** A loop variable 0 <= r < end; of a THREAD loop also for those iterations that begin with `first`. */
+export function range(end: UOp | number, id: number, kind: AxisKind, sub = 0, first = 0): UOp {
   const e = typeof end === "number" ? int(end) : end;
-  return uop(Ops.RANGE, e.dtype, [e], new RangeArg(id, kind, sub));
+  return uop(Ops.RANGE, e.dtype, [e], new RangeArg(id, kind, sub, first));
 }
 
 let buffers = 0;

@@ -156,10 +156,14 @@ const RECORDS: readonly RecordFormat[] = [
     (a): [OpField, readonly number[]] => [{ op: opName[a.op] }, a.axes],
     ({ op }, axes) => new ReduceArg(opNamed(op), axes),
   ),
-  readFormat(RangeArg, (a): [number, string, number] => [a.id, axisKindName[a.kind], a.sub], (id, kind, sub) => {
-    const at = axisKindName.indexOf(kind);
-    return at < 0 ? undefined : new RangeArg(id, at as AxisKind, sub);
-  }),
+  readFormat(
+    RangeArg,
+    (a): [number, string, number, number] => [a.id, axisKindName[a.kind], a.sub, a.first],
+    (id, kind, sub, first) => {
+      const at = axisKindName.indexOf(kind);
+      return at < 0 ? undefined : new RangeArg(id, at as AxisKind, sub, first);
+    },
+  ),
   readFormat(
     Sharding,
     (

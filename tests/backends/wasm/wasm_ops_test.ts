@@ -254,6 +254,33 @@ Deno.test("wasm: variables, symbolic and 64-bit loops", () => {
   }
 });
 
+Deno.test("wasm: parts of what threads share, and a THREAD loop behind another loop, are done once", () => {
+  const n = 1000, cut = 300;
+  for (const type of [i32, i64]) {
+    for (const isBehind of [false, true]) {
+      const l = new Lines(),
+        out = param(0, i32, n),
+        add = (from: number, size: number, first: number, kind: AxisKind) => {
+          const r = l.add(range(constant(size, type), l.list.length, kind, 0, first));
+          l.add(store(index(out, r.add(from)), r.cast(i32).add(from + 1)));
+          l.end(r);
+        };
+      if (isBehind) add(0, cut, 0, LOOP);
+      else add(0, cut, 0, THREAD);
+      add(cut, n - cut, isBehind ? 0 : cut, THREAD);
+      // work for both threads
+      const linear = programOf("parts", l.list, 1e9, 0);
+      assertEquals(linear.threads, isBehind ? n - cut : n);
+      for (const on of [device, js]) {
+        assertEquals(
+          [...viewOf(i32, run(on, linear, [new Uint8Array(4 * n)]))],
+          Array.from({ length: n }, (_, k) => k + 1),
+        );
+      }
+    }
+  }
+});
+
 Deno.test("wasm: many sums of many terms agree with JS", () => {
   // random trees over loads, loop counters and accumulators, to try locals and the operand stack
   for (let trial = 0; trial < 40; trial++) {

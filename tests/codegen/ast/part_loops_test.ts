@@ -2,11 +2,12 @@
 import { deepStrictEqual as assertEquals, ok, strictEqual } from "node:assert/strict";
 import { partLoops } from "../../../src/codegen/ast/part_loops.ts";
 import { dtypes } from "../../../src/dtype/dtype.ts";
-import { AxisKind } from "../../../src/uop/core/args.ts";
+import { argOf, AxisKind } from "../../../src/uop/core/args.ts";
 import { opCarrier, reduce } from "../../../src/uop/core/carrier.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
+import { rangesOf, sizeOf } from "../../../src/uop/core/ranges.ts";
 import { constant, index, load, mayHave, param, range, sink, store, type UOp } from "../../../src/uop/core/uop.ts";
-import { CAPS, integers, paramsOf, run, sameUnder } from "../harness.ts";
+import { CAPS, compile, integers, opts, paramsOf, run, sameUnder } from "../harness.ts";
 
 const ROWS = 12, COLUMNS = 64, SIZE = ROWS * COLUMNS;
 const i = range(ROWS, 0, AxisKind.LOOP), j = range(COLUMNS, 1, AxisKind.LOOP);
@@ -37,6 +38,14 @@ function rolled(): UOp {
   );
 }
 
+const k = range(3, 2, AxisKind.REDUCE),
+  total = (lift: UOp): UOp => reduce(opCarrier(Ops.ADD, dtypes.float32), [lift], [k]);
+/** A row of a window of three, which is 0 above and below. */
+function window(): UOp {
+  const row = i.add(k), inside = not(row.lt(1)).alu(Ops.AND, row.lt(ROWS + 1));
+  return read(1, place.add(k.mul(COLUMNS)).add(-COLUMNS), inside);
+}
+
 /** The kernel, how many STOREs it becomes, and whether conditions are left. */
 const KERNELS: Record<string, [value: UOp, parts: number, isSelected: boolean]> = {
   "two beside each other": [joined(16), 2, false],
@@ -44,6 +53,14 @@ const KERNELS: Record<string, [value: UOp, parts: number, isSelected: boolean]> 
   "three, of which one is a constant": [j.lt(8).where(zero, joined(16)), 3, false],
   "rolled along both axes": [rolled(), 4, false],
   "a condition on both axes": [j.lt(i).where(read(1, place), zero), 1, true],
+  "a sum of what is joined": [total(joined(5, i).mul(read(3, k, undefined, 3))), 2, false],
+  "a sum of joined rows, less what is joined": [
+    total(joined(5, i).mul(read(3, k, undefined, 3))).add(joined(16)),
+    4,
+    false,
+  ],
+  "windows over edges": [total(window()), 3, false],
+  "a sum that none of the parts has for itself": [total(read(1, i.mul(3).add(k))).add(joined(16)), 2, false],
   "nothing to spare": [read(1, place).lt(0).where(zero, read(2, j.mul(ROWS).add(i))), 1, true],
 };
 
@@ -55,7 +72,8 @@ for (const [name, [value, parts, isSelected]] of Object.entries(KERNELS)) {
     strictEqual(made === ast, parts === 1);
     const want = run(ast, data, []);
     for (const caps of Object.values(CAPS)) assertEquals(run(ast, data, undefined, caps), want);
-    for (const o of ["VECTOR:1:16", "VECTOR:1:4 UPCAST:1:2", "UPCAST:0:3 VECTOR:1:16", "VECTOR:0:4", "THREAD:0:2"]) {
+    const plain = ["VECTOR:1:16", "VECTOR:1:4 UPCAST:1:2", "UPCAST:0:3 VECTOR:1:16", "VECTOR:0:4"];
+    for (const o of [...plain, ...["THREAD:0:2", "THREAD:0:0", "VECTOR:1:16 THREAD:0:0", "UPCAST:1:2 THREAD:1:0"]]) {
       sameUnder(ast, o, CAPS.large);
     }
   });
@@ -75,19 +93,37 @@ Deno.test("part loops: stores that share loops are cut together", () => {
   ok(!mayHave(made, Ops.WHERE));
 });
 
-Deno.test("part loops: what reduces, works in place, or would become too much stays whole", () => {
-  const k = range(4, 2, AxisKind.REDUCE),
-    sum = reduce(opCarrier(Ops.ADD, dtypes.float32), [
-      joined(16).mul(read(4, k, undefined, 4)),
-    ], [k]);
+Deno.test("part loops: what works in place, or would become too much stays whole", () => {
   const inPlace = j.lt(8).where(read(0, place), joined(16));
   const many = Array.from({ length: 63 }, (_, n) => n + 1).reduce(
     (value, n) => j.lt(n).where(value, read(1, place.add(n), undefined, 2 * SIZE)),
     read(2, place),
   );
   const both = i.lt(3).where(many, zero).add(i.lt(7).where(zero, read(5, place)));
-  for (const value of [sum, inPlace, both]) {
+  for (const value of [inPlace, both]) {
     const ast = sink([written(value)]);
     strictEqual(partLoops(ast), ast);
   }
+});
+
+Deno.test("part loops: parts of what threads share, each from its own iteration on", () => {
+  const t = range(ROWS, 0, AxisKind.THREAD), at = t.mul(COLUMNS).add(j);
+  const either = (row: number): UOp => {
+    const top = t.lt(row);
+    return top.where(read(1, at, top), read(2, at.add(-row * COLUMNS), not(top)));
+  };
+  const parts = (value: UOp): UOp => partLoops(sink([store(index(param(0, dtypes.float32, SIZE), at), value)]));
+  const threads = (made: UOp): [number, number][] =>
+    made.src.map((s) => {
+      const r = rangesOf(s).find((x) => argOf(x, Ops.RANGE).kind === AxisKind.THREAD)!;
+      return [argOf(r, Ops.RANGE).first, sizeOf(r)];
+    });
+  const two = parts(either(5));
+  assertEquals(threads(two), [[0, 5], [5, 7]]);
+  ok(!mayHave(two, Ops.WHERE));
+  const three = parts(t.lt(8).where(either(5), zero));
+  assertEquals(threads(three).toSorted((a, b) => a[0] - b[0]), [[0, 5], [5, 3], [8, 4]]);
+  // a part of one iteration would be no loop: each thread would do it
+  for (const row of [1, ROWS - 1]) strictEqual(parts(either(row)).src.length, 1);
+  strictEqual(compile(sink([written(joined(5, i))]), opts("THREAD:0:0"), CAPS.large).threads, ROWS);
 });

@@ -187,3 +187,10 @@ for (
     assert.equal(p.uops.filter(isQuotient).length, 0, p.opts);
   });
 }
+
+Deno.test("loop plans: a transposed convolution has its channels in lanes, not what remainders find element by element", () => {
+  const [kernel] = kernelsOf("WASM", [2, 32, 64, 64], (x) => {
+    return x.convTranspose2d(Tensor.empty([32, 16, 3, 3], { device: x.device }), undefined, { stride: 2, padding: 1 });
+  });
+  assert.match(kernel.opts!, /VECTOR:1:4 /);
+});

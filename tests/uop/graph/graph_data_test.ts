@@ -111,7 +111,7 @@ class Draw extends Random {
       () => new ReduceArg(this.pick([ADD, MUL, MAX]), this.numbers()),
       () => new VariableArg(name, this.pick(NUMBERS), this.pick(NUMBERS)),
       () => new ParamArg(n(), n()),
-      () => new RangeArg(n(), this.pick(Object.values(AxisKind)), n(3)),
+      () => new RangeArg(n(), this.pick(Object.values(AxisKind)), n(3), n(3)),
       () => new AccArg(n()),
       () => new OwnArg(n(), this.pick(["JS", "WASM:1"])),
       () => new TensorMapArg(n(), this.numbers(), this.numbers(), this.numbers()),
