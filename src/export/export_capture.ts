@@ -11,7 +11,7 @@ import { ExportError, JitError } from "../helpers/errors.ts";
 import { describe } from "../helpers/options.ts";
 import { prod } from "../helpers/math.ts";
 import type { Capabilities } from "../renderer/renderer.ts";
-import { scheduleTarget } from "../schedule/schedule.ts";
+import { scheduleTarget } from "../schedule/schedule_target.ts";
 import { captureOf, jit } from "../tensor/jit/jit.ts";
 import type { Captured } from "../tensor/jit/captured.ts";
 import { leavesOfTree } from "../tensor/jit/jit_arguments.ts";

@@ -36,6 +36,7 @@ import { lowerShards, type OnDevices } from "./multi/lower_shards.ts";
 import { fixedValues } from "./order/share_kernels.ts";
 import type { EntryInfo, TemplateItem } from "./order/template.ts";
 import { type Lowered, lowerGraph } from "./schedule_passes.ts";
+import { scheduleTarget } from "./schedule_target.ts";
 
 /** A graph's key, and what the nodes in it are that had to be told apart. */
 interface Keyed {
@@ -106,14 +107,6 @@ export interface BoundSchedule {
   /** Records the results: nodes become buffers, versions advance. Call once, after it ran. */
   commit(): void;
 }
-
-/**
- * For what machine graphs are scheduled, in place of the devices that they are on: an export's target. `name` tells one
- * from another in the cache.
- */
-export const scheduleTarget: { now: { readonly name: string; readonly caps: Capabilities } | undefined } = {
-  now: undefined,
-};
 
 /** What the machine that a graph is scheduled for can do. */
 function capsOf(device: string): Capabilities {

@@ -11,7 +11,7 @@ import { defaultDevice, getDevice } from "../../device/device.ts";
 import { type DType, dtypes } from "../../dtype/dtype.ts";
 import { sumDType } from "../../dtype/promotion.ts";
 import { ceilDiv, prod } from "../../helpers/math.ts";
-import { scheduleTarget } from "../../schedule/schedule.ts";
+import { scheduleTarget } from "../../schedule/schedule_target.ts";
 import { broadcastTo, expand, permute, reshape, shrink } from "../../uop/core/build_movement.ts";
 import { identityOf } from "../../uop/core/carrier.ts";
 import { argOf } from "../../uop/core/args.ts";

@@ -1,7 +1,7 @@
 /** Loops of reductions that end, or begin, where conditions hide the rest: values, and that they do. */
 import { assert, assertEquals } from "@std/assert";
 import { context, Device, schedule, Tensor } from "../../../mod.ts";
-import { scheduleTarget } from "../../../src/schedule/schedule.ts";
+import { scheduleTarget } from "../../../src/schedule/schedule_target.ts";
 import { toProgram } from "../../../src/codegen/to_program.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
 import { devicesHere } from "../../fixtures/devices.ts";

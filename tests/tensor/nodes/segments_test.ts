@@ -7,7 +7,7 @@
 import assert from "node:assert/strict";
 import { Device, dtypes, GlobalCounters, schedule, Tensor } from "../../../mod.ts";
 
-import { scheduleTarget } from "../../../src/schedule/schedule.ts";
+import { scheduleTarget } from "../../../src/schedule/schedule_target.ts";
 
 Device.default = "WASM";
 Device.get("WASM"); // opened outside of tests
