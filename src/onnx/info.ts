@@ -6,7 +6,8 @@
  */
 import type { Loadable } from "../state/source.ts";
 import { allNodes, checkModel } from "./graph/check.ts";
-import { modelBytes, type OnnxPort, portOf } from "./model.ts";
+import { showAs } from "../helpers/text.ts";
+import { modelBytes, type OnnxPort, portOf, portText } from "./model.ts";
 import { findOperator } from "./ops/operators.ts";
 import { unheeded } from "./values/node_call.ts";
 import { faultOf, functionKey, readModel } from "./wire/messages.ts";
@@ -27,11 +28,6 @@ export interface OnnxInfo {
   readonly parameters: number;
   /** All of it as text. */
   toString(): string;
-}
-
-function portText({ name, type, shape, kind }: OnnxPort): string {
-  const sizes = shape === undefined ? "" : `[${shape.map((n) => n === "" ? "?" : n).join(", ")}]`;
-  return `  ${name}: ${kind === "tensor" ? "" : `${kind} of `}${type}${sizes}`;
 }
 
 /**
@@ -69,12 +65,14 @@ export async function info(from: Loadable): Promise<OnnxInfo> {
   const lines = [
     `${file}: ${versions}${model.producer ? `, by ${model.producer}` : ""}; ${told.parameters} parameters`,
     "inputs",
-    ...told.inputs.map(portText),
+    ...told.inputs.map((p) => `  ${portText(p)}`),
     "outputs",
-    ...told.outputs.map(portText),
+    ...told.outputs.map((p) => `  ${portText(p)}`),
     "operators",
     ...Object.entries(told.operators).map(([name, n]) => `  ${String(n).padStart(5)} ${name}`),
     told.missing.length === 0 ? "nothing is missing" : `missing: ${told.missing.join(", ")}`,
   ];
-  return { ...told, toString: () => lines.join("\n") };
+  const out: OnnxInfo = { ...told, toString: () => lines.join("\n") };
+  showAs(out, String);
+  return out;
 }

@@ -8,6 +8,7 @@ import { type Checked, type DeviceName, getDevice } from "../device/device.ts";
 import { dtypes } from "../dtype/dtype.ts";
 import { ArgumentError, DTypeError, FormatError, ShapeError } from "../helpers/errors.ts";
 import { hasState } from "../helpers/stateful.ts";
+import { showAs } from "../helpers/text.ts";
 import { checkBoolean, checkOptions, describe, isPlain } from "../helpers/options.ts";
 import { bytesIn, fileBytes, folderOf, isInMemory, type Loadable, pathOf, placeOf } from "../state/source.ts";
 import { Tensor } from "../tensor/tensor.ts";
@@ -58,6 +59,15 @@ export interface OnnxPort {
   readonly kind: "tensor" | "sequence" | "optional" | "map" | "sparse" | "unknown";
 }
 
+/** An input or output as it is told. */
+export function portText({ name, type, shape, kind }: OnnxPort): string {
+  const sizes = shape === undefined ? "" : `[${shape.map((n) => n === "" ? "?" : n).join(", ")}]`;
+  return `${name}: ${kind === "tensor" ? "" : `${kind} of `}${type}${sizes}`;
+}
+function portsText(ports: readonly OnnxPort[]): string {
+  return `(${ports.map(portText).join(", ")})`;
+}
+
 /** Options of everything that loads a model. */
 export interface WeightOptions {
   /** Where weights and constants go; the default device unless given. */
@@ -102,6 +112,7 @@ export function portOf(v: { readonly name: string; readonly type: TypeProto | un
 export class OnnxModel {
   static {
     hasState(OnnxModel.prototype, (x: OnnxModel) => x.weights); // saved, loaded and named as in the file
+    showAs(OnnxModel.prototype, (x) => `OnnxModel ${[x.inputs, x.outputs].map(portsText).join(" -> ")} ${x.device}`);
   }
 
   /** What it takes: inputs that are no initializers. */
@@ -295,7 +306,10 @@ export async function modelBytes(
   // no model begins with letters: pages in place of files that were not found do, and pointers to large files of Git
   if (start.length > 1 && start.every((b) => b === 9 || b === 10 || b === 13 || b >= 32 && b < 127)) {
     const text = JSON.stringify(new TextDecoder().decode(start));
-    throw new FormatError(action, { file, reason: `it is text, which begins with ${text}` });
+    throw new FormatError(action, {
+      file: isGiven ? "in memory" : file,
+      reason: `it is text, which begins with ${text}`,
+    });
   }
   return [bytes, file];
 }

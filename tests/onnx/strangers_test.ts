@@ -125,7 +125,7 @@ Deno.test("strangers: texts in place of models, and arrays in place of tensors, 
   const page = new TextEncoder().encode("<!doctype html><title>Not found</title>");
   await assert.rejects(
     onnx.load(page),
-    /Cannot load an ONNX model model in memory: it is text, which begins with "<!doctype html>/,
+    /Cannot load an ONNX model in memory: it is text, which begins with "<!doctype html>/,
   );
   const pointer = new TextEncoder().encode("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n");
   await assert.rejects(onnx.load(pointer), /it is text, which begins with "version https:\/\/git-lfs/);
@@ -162,4 +162,13 @@ Deno.test("strangers: a loaded model with whole numbers and two inputs is export
   );
   const names = made.plan.arrays.filter((a) => a.space === "weight").map((a) => a.name);
   assert.deepEqual(names.filter((n) => /^(out|table)_/.test(n)).sort(), ["out_bias", "out_weight", "table_weight"]);
+});
+
+Deno.test("strangers: a model is printed by what it takes and gives, and what info tells as a page", async () => {
+  const bytes = await onnx.toBytes(new Net(), [Tensor.zeros([1, 4])], { dynamic: { x: { 0: "batch" } } });
+  const model = await onnx.load(bytes, { device: "JS" }), told = await onnx.info(bytes);
+  const out = model.outputs[0].shape!.join(", ");
+  assert.equal(Deno.inspect(model), `OnnxModel (x: float[batch, 4]) -> (y: float[${out}]) JS`);
+  assert.equal(Deno.inspect(told), String(told));
+  assert.match(String(told), /^inputs\n {2}x: float\[batch, 4\]\noutputs\n/m);
 });
