@@ -18,8 +18,9 @@ const MOST_NODES = 2048;
 /** Terms of all results together, from which a reduction is looked at: fewer are quick in any way. */
 const LEAST_TERMS = 1 << 14;
 
-/** Is it computed where it is read, whatever the fusion decides? */
-function isInline({ op }: UOp): boolean {
+/** Is it computed where it is read, whatever the fusion decides? Elements of another size are read from memory. */
+function isInline({ op, dtype, src }: UOp): boolean {
+  if (op === Ops.BITCAST && dtype.itemsize !== src[0].dtype.itemsize) return false;
   return isAlu(op) || isMovement(op) || op === Ops.CONST || op === Ops.IOTA || op === Ops.VARIABLE || op === Ops.BIND;
 }
 

@@ -179,3 +179,20 @@ for (const device of await devicesHere()) {
     assert.deepEqual(first, want);
   });
 }
+
+for (const device of await devicesHere()) {
+  Deno.test(`keyed loops ${device}: keys and terms that are bytes of other memory`, async () => {
+    const n = 1 << 14, words = Int32Array.from({ length: n / 4 }, (_, i) => Math.imul(i + 1, 0x9e3779b1));
+    const bytes = new Tensor(words, { device }).add(1).bitcast("uint8"), want = new Int32Array(256);
+    const read = new Uint8Array(words.map((w) => w + 1).buffer);
+    for (const b of read) want[b] += b;
+    const zeros = Tensor.zeros([256], { dtype: "int32", device });
+    const sums = zeros.scatterAdd(0, bytes.cast("int32"), bytes.cast("int32"));
+    assert.deepEqual([...await sums.data()], [...want]);
+    // a reduction that is no sum by key, over such bytes under a comparison of positions
+    const own = bytes.cast("int32").reshape([64, n / 64]),
+      first = Tensor.arange(n / 64, { dtype: "int32", device }).eq(3);
+    const picked = await first.where(own, 0).sum(1).data();
+    assert.deepEqual([...picked], Array.from({ length: 64 }, (_, i) => read[i * (n / 64) + 3]));
+  });
+}

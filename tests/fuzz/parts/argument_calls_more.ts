@@ -35,6 +35,7 @@ import {
   num,
   options,
   opts,
+  orNumber,
   path,
   record,
   tensor,
@@ -143,7 +144,10 @@ export const FUNCTIONS: Readonly<Record<string, MakeCall>> = {
   ),
   ...Object.fromEntries(["fftfreq", "rfftfreq"].map((name) => [
     `fft.${name}`,
-    free(count(4), opts({ d: num(0.5), dtype: dtype("float32"), device: device("JS"), requiresGrad: bool(false) })),
+    free(
+      count(4),
+      orNumber(opts({ d: num(0.5), dtype: dtype("float32"), device: device("JS"), requiresGrad: bool(false) })),
+    ),
   ])),
   ...Object.fromEntries(["hann", "hamming", "blackman", "bartlett", "kaiser"].map((name) => [
     `windows.${name}`,

@@ -198,6 +198,12 @@ export function opts(named: Readonly<Record<string, Arg>>): Arg {
   return options(Object.fromEntries(Object.entries(named).map(([name, arg]) => [name, maybe(arg)])));
 }
 
+/** An argument in whose place a finite number may stand. */
+export function orNumber(arg: Arg): Arg {
+  const { kind } = arg;
+  return { ...arg, kind: { ...kind, fits: (x) => Number.isFinite(x) || kind.fits(x) } };
+}
+
 /** Values to put in an argument's place: a name, and how to make one. */
 export const VALUES: readonly (readonly [name: string, make: () => unknown])[] = [
   ["undefined", () => undefined],
