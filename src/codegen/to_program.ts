@@ -19,7 +19,7 @@ import { joinPrograms, type PhaseKernels, phaseKernels } from "./late/join_phase
 import { keyedKernels } from "./late/keyed_loops.ts";
 import { linearize } from "./late/program_order.ts";
 import { batchProducts } from "./late/unit_batches.ts";
-import { nameOf, workOf } from "./machine/estimate.ts";
+import { nameOf, type Work, workOf } from "./machine/estimate.ts";
 import { excessOf } from "./machine/group_limits.ts";
 import { optsText } from "./opt/opt.ts";
 import { KERNEL_PASSES, KernelState } from "./passes.ts";
@@ -27,11 +27,11 @@ import { KERNEL_PASSES, KernelState } from "./passes.ts";
 function programOfKernel(ast: UOp, renderer: Renderer): LinearProgram {
   if (envNumber("SPEC") !== 0) verify(ast, specKernel, "before codegen");
   if (!renderer.caps.hasGrid && hasPhases(ast)) {
-    const { flops, bytes } = workOf(ast), joined = programOfPhases(ast, phaseKernels(ast), renderer);
-    return { ...joined, flops, bytes, ...streaming(bytes, renderer) };
+    const work = workOf(ast);
+    return { ...programOfPhases(ast, phaseKernels(ast), work, renderer), ...streaming(work.bytes, renderer) };
   }
   const keyed = keyedKernels(ast, renderer.caps);
-  if (keyed !== undefined) return programByKey(ast, keyed, renderer);
+  if (keyed !== undefined) return programOfPhases(ast, keyed, keyed.kernels.map(workOf).reduce(addWork), renderer);
   const kernel = new KernelState(ast, renderer), uops = listOf(ast, kernel);
   const { flops, bytes } = workOf(kernel.simple), opts = optsText(kernel.applied);
   return { ...programOf(nameOf(kernel.optimized), uops, flops, bytes), opts, ...streaming(bytes, renderer) };
@@ -63,19 +63,17 @@ function oneThread(renderer: Renderer): Renderer {
   return one;
 }
 
+/** The work of steps that are found here: what one stores and another reads counts for both. */
+function addWork(a: Work, b: Work): Work {
+  return { flops: a.flops + b.flops, bytes: a.bytes + b.bytes };
+}
+
 /** A kernel of several phases where loops run it: threads share its blocks. */
-function programOfPhases(ast: UOp, phases: PhaseKernels, renderer: Renderer): Omit<LinearProgram, "flops" | "bytes"> {
+function programOfPhases(ast: UOp, phases: PhaseKernels, { flops, bytes }: Work, renderer: Renderer): LinearProgram {
   const one = oneThread(renderer);
   const uops = joinPrograms(phases, phases.kernels.map((k) => listOf(k, new KernelState(k, one))));
   if (envNumber("SPEC") !== 0) verify(uops, specLinear, "after phases are joined");
-  return { ...programOf(nameOf(ast), uops, 0, 0), opts: "" };
-}
-
-/** The same where its steps are found here: its work is that of the steps, and what they store is read again. */
-function programByKey(ast: UOp, phases: PhaseKernels, renderer: Renderer): LinearProgram {
-  const work = phases.kernels.map(workOf),
-    total = (of: "flops" | "bytes"): number => work.reduce((n, w) => n + w[of], 0);
-  return { ...programOfPhases(ast, phases, renderer), flops: total("flops"), bytes: total("bytes") };
+  return { ...programOf(nameOf(ast), uops, flops, bytes), opts: "" };
 }
 
 /** The program of a kernel that is given as text. @throws {DeviceError} where the device compiles another language */

@@ -224,11 +224,11 @@ export function mapNumber({ maps = [] }: LinearProgram, u: UOp): number {
  * Where a THREAD loop begins and ends in a launch of [begin, end), as C and JavaScript write it: where the loop is a part of
  * what threads share, it counts from that part's first iteration.
  */
-export function threadBounds({ threads }: LinearProgram, loop: UOp, begin = "begin", end = "end"): [string, string] {
-  const { first } = argOf(loop, Ops.RANGE), n = loop.src[0].value;
-  const from = first === 0 ? begin : `(${begin} > ${first} ? ${begin} - ${first} : 0)`;
-  const last = first + n, left = first === 0 ? end : `${end} - ${first}`;
-  return [from, last === threads ? left : `(${end} < ${last} ? ${left} : ${n})`];
+export function threadBounds({ threads }: LinearProgram, loop: UOp): [begin: string, end: string] {
+  const { first } = argOf(loop, Ops.RANGE), n = loop.src[0].value, last = first + n;
+  const from = first === 0 ? "begin" : `(begin > ${first} ? begin - ${first} : 0)`;
+  const left = first === 0 ? "end" : `end - ${first}`;
+  return [from, last === threads ? left : `(end < ${last} ? ${left} : ${n})`];
 }
 
 /** Collects `params`, `vars` and `threads` from an ordered list; the rest of a {@linkcode LinearProgram}. */

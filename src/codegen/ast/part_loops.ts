@@ -15,7 +15,7 @@ import { indexForm, rangeOfFactor } from "../../uop/algebra/linear_form.ts";
 import { simplifyKernel } from "../../uop/algebra/valid.ts";
 import { argOf, AxisKind } from "../../uop/core/args.ts";
 import { isAlu, Ops } from "../../uop/core/ops.ts";
-import { closingStart, freeIds, iterationsOf, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
+import { freeIds, iterationsOf, ownRanges, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
 import { constant, mayHave, range, toposort, type UOp } from "../../uop/core/uop.ts";
 import { compareLoops, isReduceKind, kindOf } from "./range_facts.ts";
 import { renameFree } from "./replace_ranges.ts";
@@ -139,10 +139,8 @@ class Parts {
     // outer ones come last, and what they go through may be all that an inner one depends on
     for (const u of reduces.reverse()) {
       if (!rangesOf(u).some((r) => map.has(r))) continue;
-      for (const r of u.src.slice(closingStart(u))) {
-        if (!map.has(r) && r.op === Ops.RANGE) {
-          map.set(r, range(r.src[0], this.nextRange++, kindOf(r), argOf(r, Ops.RANGE).sub));
-        }
+      for (const r of ownRanges(u)) {
+        if (!map.has(r)) map.set(r, range(r.src[0], this.nextRange++, kindOf(r), argOf(r, Ops.RANGE).sub));
       }
     }
   }

@@ -10,13 +10,13 @@
  */
 import type { Capabilities } from "../../renderer/renderer.ts";
 import { envNumber } from "../../helpers/env.ts";
-import { indexForm, strideAlong } from "../../uop/algebra/linear_form.ts";
+import { indexForm, type Linear, strideAlong } from "../../uop/algebra/linear_form.ts";
 import { simplifyKernel } from "../../uop/algebra/valid.ts";
 import { argOf, AxisKind } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { compareRanges, freeIds, iterationsOf, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
 import { constant, index, load, range, sink, store, toposort, type UOp, variable } from "../../uop/core/uop.ts";
-import { type KeyedReduce, keyedReduce, type KeyedTerms, paysByKey } from "../../uop/graph/keyed_reduce.ts";
+import { type KeyedReduce, type KeyedTerms, reducesByKey } from "../../uop/graph/keyed_reduce.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { withOpts } from "../opt/opt.ts";
 import type { PhaseKernels } from "./join_phases.ts";
@@ -29,9 +29,8 @@ const LINE = 64;
 const AGAIN = 4;
 
 /** The reduction by key of a kernel that has nothing else to do, where that pays. */
-function foundIn(ast: UOp, { hasGrid, vectorLanes }: Capabilities): KeyedReduce | undefined {
-  const found = hasGrid || ast.src.length > 1 ? undefined : keyedReduce(ast.src[0]);
-  return found !== undefined && paysByKey(found, vectorLanes(found.carrier.dtypes[0])) ? found : undefined;
+function foundIn(ast: UOp, caps: Capabilities): KeyedReduce | undefined {
+  return ast.src.length > 1 ? undefined : reducesByKey(ast.src[0], caps);
 }
 
 /** Is a kernel one whose terms are gone through by key? */
@@ -63,9 +62,12 @@ interface Share {
 
 class KeyedLoops {
   private id: number;
+  /** Where a result lies. */
+  private readonly form: Readonly<Linear>;
 
   constructor(ast: UOp, private readonly k: KeyedReduce, private readonly caps: Capabilities) {
     this.id = freeIds(toposort(ast)).range;
+    this.form = indexForm(k.all.src[1]);
   }
 
   kernels(): PhaseKernels {
@@ -111,16 +113,14 @@ class KeyedLoops {
       const n = sizeOf(r) / threads;
       return Number.isInteger(n) && (r !== neighbors || n * k.carrier.dtypes[0].itemsize >= LINE);
     };
-    const form = indexForm(k.all.src[1]),
-      row = k.rows.toSorted((a, b) => strideAlong(form, b) - strideAlong(form, a))
-        .find(mayShare);
+    const row = k.rows.toSorted((a, b) => strideAlong(this.form, b) - strideAlong(this.form, a)).find(mayShare);
     return row && { row, parts: threads };
   }
 
   /** The kernel of a STORE for what a thread has of rows, with so many lanes of neighbors. */
   private part(made: UOp, own: ReadonlyMap<UOp, Share>, lanes = 1): UOp {
-    const { k } = this, { neighbors } = k, map = new Map<UOp, UOp>();
-    const form = indexForm(k.all.src[1]), results = rangesOf(k.all), isTerm = (r: UOp): boolean => !results.includes(r);
+    const { k, form } = this, { neighbors } = k, map = new Map<UOp, UOp>();
+    const results = rangesOf(k.all), isTerm = (r: UOp): boolean => !results.includes(r);
     // what terms are rows of stands outside of them, but neighbors in memory
     const rank = (r: UOp): number => r === neighbors ? 2 : isTerm(r) ? 1 : 0;
     const order = rangesOf(made).toSorted((a, b) =>

@@ -41,7 +41,7 @@ function sizeText(end: UOp): string {
 }
 
 /** Work of one launch of a kernel. */
-interface Work {
+export interface Work {
   readonly flops: number;
   readonly bytes: number;
 }

@@ -9,25 +9,19 @@ import { isAlu, isMovement, Ops } from "../../uop/core/ops.ts";
 import { mayHave, toposort, type UOp } from "../../uop/core/uop.ts";
 import { unnoted } from "../../uop/core/notes.ts";
 import { numelOf } from "../../uop/core/build_movement.ts";
-import { keyedReduce, paysByKey } from "../../uop/graph/keyed_reduce.ts";
+import { reducesByKey } from "../../uop/graph/keyed_reduce.ts";
 import { collapseReduces } from "./collapse.ts";
 import { readersOf, trialKernel } from "./trial_kernel.ts";
 
 /** Nodes above memory that a reduction is looked at with, at most. */
 const MOST_NODES = 2048;
-/** Terms of all results together, from which a reduction is looked at: fewer are quick in any way. */
+/** Terms of all results together, from which a reduction is looked at: fewer are quick in any way (FEW of segments.ts). */
 const LEAST_TERMS = 1 << 14;
 
 /** Is it computed where it is read, whatever the fusion decides? Elements of another size are read from memory. */
 function isInline({ op, dtype, src }: UOp): boolean {
   if (op === Ops.BITCAST && dtype.itemsize !== src[0].dtype.itemsize) return false;
   return isAlu(op) || isMovement(op) || op === Ops.CONST || op === Ops.IOTA || op === Ops.VARIABLE || op === Ops.BIND;
-}
-
-/** Does a kernel that only stores a reduction do so by key, and for less? */
-export function storesByKey(store: UOp, { hasGrid, vectorLanes }: Capabilities): boolean {
-  const found = hasGrid ? undefined : keyedReduce(store);
-  return found !== undefined && paysByKey(found, vectorLanes(found.carrier.dtypes[0]));
 }
 
 /** What fusion has to know of reductions by key. */
@@ -78,7 +72,8 @@ export function planKeyed(roots: readonly UOp[], capsOf: (u: UOp) => Capabilitie
     readers ??= readersOf(sequence);
     const last = orderedBy(u, isRoot, readers);
     const isByKey = (top: UOp): boolean =>
-      unnoted(() => storesByKey(collapseReduces(trialKernel(top, (x) => x !== u && !isInline(x))), caps));
+      unnoted(() => reducesByKey(collapseReduces(trialKernel(top, (x) => x !== u && !isInline(x))), caps)) !==
+        undefined;
     const top = last !== u && isByKey(last) ? last : isByKey(u) ? u : undefined;
     if (top === undefined) continue;
     kept.push(top);

@@ -25,9 +25,9 @@ import { dependsOn, freeIds, ownRanges, rangesOf, sizeOf } from "../../uop/core/
 import { index, int, load, mayHave, range, sink, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { dtypes } from "../../dtype/dtype.ts";
 import { note } from "../../uop/rewrite/record.ts";
+import { reducesByKey } from "../../uop/graph/keyed_reduce.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { wantsNotes } from "../../uop/core/notes.ts";
-import { storesByKey } from "../kernels/keyed_kernels.ts";
 import { factsOf, loadsOf, renumber, Slots, slotWritten } from "../kernels/slots.ts";
 import { entryOfKey, type Node, type VersionKey, weightOf } from "./kernel_graph.ts";
 import type { EntryInfo } from "./template.ts";
@@ -264,7 +264,7 @@ class Joiner {
   private isKernel(i: number): boolean {
     const n = this.nodes[i];
     return n.step === undefined && !this.gone.has(i) && n.stores.every(isLight) &&
-      !n.stores.some((s) => storesByKey(s, this.capsOf(n.device)));
+      n.stores.every((s) => reducesByKey(s, this.capsOf(n.device)) === undefined);
   }
 
   /** Can it be computed where `end` is: is nothing that it reads written between? */

@@ -9,8 +9,8 @@ import type { Capabilities } from "../../renderer/renderer.ts";
 import { argOf } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { param, sink, toposort, type UOp, variable } from "../../uop/core/uop.ts";
+import { reducesByKey } from "../../uop/graph/keyed_reduce.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
-import { storesByKey } from "../kernels/keyed_kernels.ts";
 import { factsOf, slotOf, slotWritten } from "../kernels/slots.ts";
 import { splitKernel } from "../kernels/split_reduce.ts";
 import { entryOfKey, type Node } from "./kernel_graph.ts";
@@ -73,7 +73,7 @@ export function makeItems(
 function finish(kernel: UOp, caps: Capabilities): Final {
   const facts = kernel.src.map(factsOf);
   const first = 1 + Math.max(...facts.flatMap(({ params }) => params.map(slotOf)));
-  const isWhole = facts.some((f) => f.isSymbolic) || kernel.src.some((s) => storesByKey(s, caps));
+  const isWhole = facts.some((f) => f.isSymbolic) || kernel.src.some((s) => reducesByKey(s, caps) !== undefined);
   const split = isWhole ? undefined : splitKernel(kernel, caps, first);
   if (split === undefined) return { steps: [number(kernel)], made: [], first };
   return { steps: [number(split.partial), number(split.combine)], made: split.made, first };

@@ -29,7 +29,7 @@ import { sortedPositions } from "./sorted_positions.ts";
 
 /** Comparisons up to which every key is compared with every place. */
 const DIRECT = 1 << 20;
-/** The same where devices could go through the keys. */
+/** The same where devices could go through the keys: below it they are not asked (LEAST_TERMS of keyed_kernels.ts). */
 const FEW = 1 << 14;
 /** Rows of a run that one kernel combines. */
 const BLOCK = 16;

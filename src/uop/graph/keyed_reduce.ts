@@ -6,6 +6,7 @@
  *
  * @module
  */
+import type { DType } from "../../dtype/dtype.ts";
 import { vmin } from "../algebra/bounds.ts";
 import { indexForm, strideAlong } from "../algebra/linear_form.ts";
 import { simplify } from "../algebra/symbolic.ts";
@@ -49,8 +50,20 @@ export interface KeyedTerms {
 
 const known = new WeakMap<UOp, KeyedReduce | null>();
 
+/** What a device is, as far as going by key is concerned. */
+interface Machine {
+  readonly hasGrid: boolean;
+  readonly vectorLanes: (d: DType) => number;
+}
+
+/** The reduction by key that a STORE writes, where going through its terms once is what the device does, and costs less. */
+export function reducesByKey(s: UOp, { hasGrid, vectorLanes }: Machine): KeyedReduce | undefined {
+  const found = hasGrid ? undefined : keyedReduce(s);
+  return found !== undefined && paysByKey(found, vectorLanes(found.carrier.dtypes[0])) ? found : undefined;
+}
+
 /** The reduction by key that a STORE writes, as it is; undefined of others. */
-export function keyedReduce(s: UOp): KeyedReduce | undefined {
+function keyedReduce(s: UOp): KeyedReduce | undefined {
   if (s.op !== Ops.STORE || s.src[1].op !== Ops.REDUCE || !(s.src[1].arg instanceof CarrierArg)) return undefined;
   let found = known.get(s);
   if (found === undefined) known.set(s, found = find(s) ?? null);
@@ -177,7 +190,7 @@ function replaced(u: UOp, r: UOp, e: UOp): UOp {
 const TERM = 1, RESULT = 2, KERNEL = 4096;
 
 /** Does it cost less to go through the terms once than to look at all of them for each result, with so many lanes? */
-export function paysByKey(k: KeyedReduce, lanes: number): boolean {
+function paysByKey(k: KeyedReduce, lanes: number): boolean {
   const run = k.isRun ? iterationsOf([k.neighbors!]) : 1, width = iterationsOf(k.rows);
   const results = iterationsOf(k.keyed) * width;
   let looks = 0, byKey = results / lanes + KERNEL;

@@ -47,7 +47,7 @@ export function selects(c: UOp, ranges: readonly UOp[]): { r: UOp; e: UOp } | un
   return undefined;
 }
 
-/** A value under a condition, and the constant that it is elsewhere. */
+/** A value, and the condition under which it counts. */
 export interface Conditional {
   readonly condition: UOp;
   readonly value: UOp;
@@ -55,10 +55,8 @@ export interface Conditional {
 
 /** The value and its condition, from `where(c, x, 0)` or `x * cast(c)`. */
 export function conditional(lift: UOp): Conditional | undefined {
-  if (lift.op === Ops.CAST && lift.src[0].dtype.isBool) {
-    return { condition: lift.src[0], value: constant(1, lift.dtype) };
-  }
-  if (lift.op === Ops.WHERE && lift.src[2].isConst(0)) return { condition: lift.src[0], value: lift.src[1] };
+  const exact = exactly(lift);
+  if (exact?.other.isConst(0)) return exact;
   if (lift.op === Ops.WHERE && lift.src[1].isConst(0)) {
     return { condition: lift.src[0].ne(1), value: lift.src[2] };
   }

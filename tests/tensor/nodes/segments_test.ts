@@ -6,7 +6,6 @@
  */
 import assert from "node:assert/strict";
 import { Device, dtypes, GlobalCounters, schedule, Tensor } from "../../../mod.ts";
-
 import { scheduleTarget } from "../../../src/schedule/schedule_target.ts";
 
 Device.default = "WASM";
