@@ -36,14 +36,15 @@ function isComparison(u: UOp): boolean {
   return (u.op === Ops.CMPEQ || u.op === Ops.CMPNE) && u.src[0].dtype.isInt;
 }
 
-/** Those of `nodes`, sources first, that compare positions, or are made of such comparisons. */
-function comparing(nodes: readonly UOp[]): UOp[] {
+/** Those of `nodes`, sources first, that compare positions, or are made of such comparisons where they are computed. */
+function comparing(nodes: readonly UOp[]): ReadonlySet<UOp> {
   const positions = new Set<UOp>(), found = new Set<UOp>();
   for (const u of nodes) {
+    if (!mayHave(u, Ops.IOTA) || !isInline(u)) continue;
     if (u.op === Ops.IOTA || u.src.some((s) => positions.has(s))) positions.add(u);
     if (u.src.some((s) => found.has(s)) || (positions.has(u) && isComparison(u))) found.add(u);
   }
-  return [...found];
+  return found;
 }
 
 /** What alone reads `u`, in another order of its axes: the results lie in memory as they are asked for. */
@@ -61,14 +62,15 @@ function orderedBy(u: UOp, roots: ReadonlySet<UOp>, readers: ReadonlyMap<UOp, re
 /** The reductions by key of the graph below `roots`. */
 export function planKeyed(roots: readonly UOp[], capsOf: (u: UOp) => Capabilities): KeyedPlan {
   const sequence = toposort(roots), isRoot = new Set(roots), kept: UOp[] = [], inside: UOp[] = [];
-  let readers: ReadonlyMap<UOp, readonly UOp[]> | undefined;
+  let readers: ReadonlyMap<UOp, readonly UOp[]> | undefined, compare: ReadonlySet<UOp> | undefined;
   for (const u of sequence) {
     if (u.op !== Ops.REDUCE || !(mayHave(u, Ops.CMPEQ) || mayHave(u, Ops.CMPNE)) || !mayHave(u, Ops.IOTA)) continue;
     if (numelOf(u.src[0]) < LEAST_TERMS) continue;
     const caps = capsOf(u);
-    if (caps.hasGrid) continue;
-    const nodes = toposort(u.src[0], isInline), conditions = nodes.length > MOST_NODES ? [] : comparing(nodes);
-    if (conditions.length === 0) continue;
+    if (caps.hasGrid || !(compare ??= comparing(sequence)).has(u.src[0])) continue;
+    let entered = 0;
+    const conditions = toposort(u.src[0], (x) => isInline(x) && ++entered <= MOST_NODES).filter((x) => compare!.has(x));
+    if (entered > MOST_NODES) continue;
     readers ??= readersOf(sequence);
     const last = orderedBy(u, isRoot, readers);
     const isByKey = (top: UOp): boolean =>
