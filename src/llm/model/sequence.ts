@@ -112,7 +112,7 @@ export class Sequence {
   private readonly stepped: JitFunction<[token: Tensor, start: Tensor, last: Tensor, ...Sampler], Sampled>;
   private readonly chosen: JitFunction<[logits: Tensor, position: Tensor, ...Sampler], Sampled>;
   private readonly checked: JitFunction<[tokens: Tensor, start: Tensor, ...Sampler], Tensor>;
-  private readonly read: JitFunction<[tokens: Tensor, start: Tensor], Tensor>;
+  private readonly read: JitFunction<[tokens: Tensor, start: Tensor], void>;
   private readonly states: JitFunction<[tokens: Tensor, start: Tensor], Tensor>;
   private readonly scored: JitFunction<[tokens: Tensor, start: Tensor, next: Tensor, best: number], Scored>;
 
@@ -173,7 +173,6 @@ export class Sequence {
       const logits = decoder.logits(tokens, start, tokens.shape[0] - 1, layers);
       Tensor.realize([...whole]);
       void logits;
-      return layers[0].keys;
     });
   }
 
