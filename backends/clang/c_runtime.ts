@@ -16,9 +16,10 @@
  *
  * @module
  */
+import { MEMORY_SOURCE } from "./c_memory.ts";
 
 /** Part of the cache key: raised whenever the text below changes meaning. */
-export const RUNTIME_ABI = 4;
+export const RUNTIME_ABI = 5;
 
 /** Words before the buffer addresses of a command. */
 export const COMMAND_HEADER = 6;
@@ -519,22 +520,7 @@ uint64_t dino_symbol(uint64_t handle, const char *name) {
   return (uint64_t)(uintptr_t)dlsym((void *)(uintptr_t)handle, name);
 }
 
-#define HUGE_PAGE (2u << 20)
-
-uint64_t dino_alloc(uint64_t nbytes) {
-  void *p = NULL;
-  if (nbytes > (uint64_t)dino_number(3)) return 0;
-  if (posix_memalign(&p, nbytes >= 2 * HUGE_PAGE ? HUGE_PAGE : 64, nbytes ? nbytes : 1) != 0) return 0;
-#ifdef MADV_HUGEPAGE
-  if (nbytes >= 2 * HUGE_PAGE) madvise(p, nbytes & ~(uint64_t)(HUGE_PAGE - 1), MADV_HUGEPAGE);
-#endif
-  return (uint64_t)(uintptr_t)p;
-}
-void dino_free(uint64_t p, uint64_t nbytes) {
-  (void)nbytes;
-  free((void *)(uintptr_t)p);
-}
-
+${MEMORY_SOURCE}
 /* Memory that ends where a page without access begins, and starts at most a page behind one: for tests. */
 static uint64_t page_size(void) { return (uint64_t)sysconf(_SC_PAGESIZE); }
 static uint64_t whole_pages(uint64_t nbytes) { return (nbytes + page_size() - 1) / page_size() * page_size(); }
