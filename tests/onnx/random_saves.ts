@@ -32,6 +32,8 @@ type Ort = Awaited<ReturnType<typeof onnxruntime>>;
 function functionOf({ lines, outputs }: Program): { f: (...args: Tensor[]) => Tensor[]; args: Tensor[] } | undefined {
   if (lines.some((l) => l.kind === "write" || /rand|dropout|multinomial|bernoulli/i.test(l.text))) return undefined;
   const leaves = runLines(lines.filter((l) => l.kind === "leaf"), false), names = Object.keys(leaves);
+  // leaves that are one node would be one input in the program, and two in the model
+  if (new Set(Object.values(leaves).map((t) => t.uop)).size < names.length) return undefined;
   Tensor.realize(Object.values(leaves));
   const ops = lines.filter((l) => l.kind === "op");
   const f = (...args: Tensor[]): Tensor[] => {

@@ -61,6 +61,25 @@ Deno.test("onnx: a reduction by key goes through its terms once, however many re
   assert.deepEqual(await got.tolist(), want);
 });
 
+Deno.test("onnx: float64 stays float64 in means of padded windows and in layer normalization", async () => {
+  const x = new Tensor(Float64Array.from({ length: 24 }, (_, i) => Math.sin(i * 1.7))).reshape([1, 2, 3, 4]).realize();
+  const functions: Record<string, (x: Tensor) => Tensor> = {
+    mean: (x) => x.avgPool2d(3, { padding: 1, stride: 1 }),
+    norm: (x) => x.layernorm(-1),
+    plainNorm: (x) => x.layernorm(-1, { eps: 2 ** -10 }),
+  };
+  for (const [name, f] of Object.entries(functions)) {
+    const bytes = await onnx.toBytes(f, [x]), [got] = Object.values((await onnx.load(bytes)).call(x)) as Tensor[];
+    const want = await f(x).data() as Float64Array;
+    assert.equal(got.dtype.name, "float64");
+    for (const [i, v] of [...await got.data() as Float64Array].entries()) {
+      assert.ok(Math.abs(v - want[i]) <= 1e-15, `${name} ${i}: ${v}, want ${want[i]}`);
+    }
+    const { nodes } = readModel(bytes, name).graph;
+    assert.equal(nodes.some((n) => n.op === "LayerNormalization"), name === "plainNorm");
+  }
+});
+
 Deno.test("onnx: random programs are written, read again, and compute the same", async () => {
   const { compared, failures } = await randomSaves({ seed: 5, count: 16 });
   assert.deepEqual(failures, []);
