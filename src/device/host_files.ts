@@ -39,6 +39,7 @@ export interface HostFiles {
   writeTextFileSync(path: string, text: string, options: { readonly append: true }): void;
   mkdirSync(path: string, options: { readonly recursive: true }): void;
   readDirSync(path: string): Iterable<{ readonly name: string }>;
+  removeSync(path: string, options: { readonly recursive: true }): void;
   /** A file that must not be there yet, or one that is written on at its end. */
   open(
     path: string,
@@ -69,6 +70,7 @@ interface NodeFs {
   appendFileSync(path: string, text: string): void;
   mkdirSync(path: string, options: { readonly recursive: true }): void;
   readdirSync(path: string): string[];
+  rmSync(path: string, options: { readonly recursive: true }): void;
   write(fd: number, bytes: Uint8Array, done: (error: Error | null, written: number) => void): void;
   fsync(fd: number, done: (error: Error | null) => void): void;
   readonly promises: {
@@ -138,6 +140,9 @@ class NodeFiles implements HostFiles {
   readDirSync(path: string): Iterable<{ readonly name: string }> {
     return this.fs.readdirSync(path).map((name) => ({ name }));
   }
+  removeSync(path: string, options: { readonly recursive: true }): void {
+    this.fs.rmSync(path, options);
+  }
   // deno-lint-ignore require-await -- what openSync throws is what it is rejected with
   async open(path: string, options: object): Promise<HostFile> {
     return new NodeFile(this.fs, this.fs.openSync(path, "append" in options ? "a" : CREATE_NEW));
@@ -189,11 +194,18 @@ export function fileErrorCode(error: unknown): string | undefined {
 
 /** Whether files of a folder may be read and written, without asking. */
 export function mayUseFolder(folder: string): boolean {
+  return may(["read", "write"], folder);
+}
+
+/** Whether files of a folder may be read, without asking. */
+export function mayReadFolder(folder: string): boolean {
+  return may(["read"], folder);
+}
+
+function may(names: readonly ("read" | "write")[], folder: string): boolean {
   const { Deno: deno } = globalThis as { Deno?: typeof Deno };
   if (deno === undefined) return hostFiles() !== undefined;
-  return (["read", "write"] as const).every((name) =>
-    deno.permissions?.querySync?.({ name, path: folder }).state === "granted"
-  );
+  return names.every((name) => deno.permissions?.querySync?.({ name, path: folder }).state === "granted");
 }
 
 /**

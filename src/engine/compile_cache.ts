@@ -20,6 +20,7 @@ import type { UOp } from "../uop/core/uop.ts";
 import { passTimes, runWork } from "../uop/rewrite/record.ts";
 import { debugCompile, debugRewrites, passSharesText } from "./debug.ts";
 import { countText, debugPrint, forgotten } from "./front/listening.ts";
+import { loweredBefore } from "./lowered/lowered_store.ts";
 import { tellingProgress } from "./progress.ts";
 import { knownOutcome, type Outcome, searchKernel, tunedKey, whyNotTuned } from "./tuning/search.ts";
 
@@ -91,10 +92,10 @@ function tuned(device: Device, asts: readonly UOp[], chosen: readonly Program[])
   }, "tuning");
 }
 
-/** {@linkcode toProgram}; what goes wrong in it shows the kernel. */
+/** {@linkcode toProgram}, unless an earlier process has done it; what goes wrong in it shows the kernel. */
 function program(ast: UOp, device: Device): LinearProgram {
   try {
-    return toProgram(ast, device.renderer);
+    return loweredBefore(ast, device, () => toProgram(ast, device.renderer));
   } catch (error) {
     if (!(error instanceof SpecError || error instanceof ArgumentError)) throw error;
     throw new SpecError(`${error.message}, in a kernel for ${device.name}`, printUOp(ast, 200));

@@ -14,6 +14,7 @@ import { opCarrier, reduce } from "../uop/core/carrier.ts";
 import { Ops } from "../uop/core/ops.ts";
 import { index, load, param, range, sink, store, type UOp } from "../uop/core/uop.ts";
 import { unwatched } from "../uop/rewrite/record.ts";
+import { loweredBefore } from "./lowered/lowered_store.ts";
 
 const N = 16;
 
@@ -75,7 +76,9 @@ class Running {
   readonly outs: readonly Buffer[];
 
   constructor(private readonly device: Device) {
-    const programs = device.compiler.compile(this.all.map((c) => toProgram(c.ast, device.renderer)));
+    const programs = device.compiler.compile(
+      this.all.map(({ ast }) => loweredBefore(ast, device, () => toProgram(ast, device.renderer))),
+    );
     try {
       const left = this.upload(this.a), right = this.upload(this.b);
       this.outs = this.all.map((c) => this.upload(new Float32Array(c.outSize).fill(NaN)));

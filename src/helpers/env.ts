@@ -127,7 +127,7 @@ export const CONTEXT_VARS = {
   PROFILE_COUNTERS: { value: 0 },
   /** Threads of the CPU devices, 0 for one a core. */
   THREADS: { value: 0, early: true },
-  /** Where compiled kernels are kept; empty for $XDG_CACHE_HOME/dinograd or ~/.cache/dinograd. */
+  /** Where lowered and compiled kernels are kept; empty for $XDG_CACHE_HOME/dinograd or ~/.cache/dinograd. */
   CACHEDIR: { value: "", early: true },
   /** The most megabytes of compiled kernels in a cache folder; those not used for longest go first. 0 for any. */
   CACHE_SIZE: { value: 1024, early: true },

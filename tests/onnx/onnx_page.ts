@@ -103,6 +103,8 @@ await onnx.save((x: Tensor) => net.call(x).softmax(), [Tensor.zeros([1, 4])], "n
 - Refused by an \`ExportError\` that says what to do: functions that read values, draw random numbers, assign to what they
   close over or are async, symbolic sizes, complex numbers, bits of numbers under another type (which \`sort\` is made
   of), kernels of your own.
+- Sums and products by key (\`scatterReduce\`, gradients of embeddings and of what picks elements), and maxima of whole
+  numbers, become ScatterElements, as large as what is scattered. Other scatters compare all places with all results.
 - Indices are taken as valid: of one outside of its axis we give zero, and ONNX an error, or counts it from the end.
 
 \`tests/onnx/saved_models.ts\` runs networks in onnxruntime beside our results, \`tests/onnx/random_saves.ts --ort\` random

@@ -97,6 +97,24 @@ export function savedModels(): Record<string, SavedModel> {
       args: [wave(2, 6), ids([[1, 2, 0], [5, 3, 1]])],
       has: ["Sin", "Concat", "CumSum", "ArgMax", "GatherElements", "Slice", "Pad"],
     },
+    scatters: {
+      // places beyond both ends go nowhere or count from the end, and some are there twice
+      f: (x, i, y) => [
+        x.scatterReduce(1, i, y, "sum"),
+        x.scatterReduce(1, i, y, "prod"),
+        x.mul(9).cast("int32").scatterReduce(1, i, y.mul(9).cast("int32"), "amax"),
+        x.scatterReduce(0, i.abs().mod(2), y, "sum", false),
+      ],
+      args: [wave(2, 5), ids([[1, 2, -1, 1], [0, 1, 1, -5]]), wave(2, 4)],
+      has: ["ScatterElements", "ScatterElements", "ScatterElements"],
+    },
+    embeddingGradient: {
+      f: (w, i) => w.at(i).square().sum().gradient([w])[0],
+      args: [wave(7, 3), ids([[0, 1, 6], [1, 1, 2]])],
+      others: [wave(7, 3), ids([[5, 1, 6, 5], [1, 1, 2, 0], [3, 3, 3, 3]])],
+      options: { dynamic: { i: { 0: "batch", 1: "time" } } },
+      has: ["Gather", "ScatterElements"],
+    },
     whole: {
       f: (
         a,

@@ -89,22 +89,27 @@ function convTranspose(c: Call): Result {
   return c.like(c.has(2) ? cut.add(c.x(2).reshape([1, -1, ...ones])) : cut);
 }
 
+/** As floats of at least 32 bits. */
+function wide(x: Tensor): Tensor {
+  return x.dtype === dtypes.float64 ? x : x.float();
+}
+
 /** Means over windows: what lies outside counts, or not. */
 export function averages(c: Call, x: Tensor): Tensor {
   const win = windowsOf(c, x.shape.slice(2), c.ints("kernel_shape"));
   const mean = (t: Tensor) => t.avgPool2d([...win.kernel], { stride: [...win.strides], dilation: [...win.dilations] });
   if (win.pads.every(([a, b]) => a === 0 && b <= 0)) return mean(padded(x, win.pads, 0));
-  const inner = Tensor.ones([1, 1, ...x.shape.slice(2)]);
+  const y = wide(x), inner = Tensor.ones([1, 1, ...x.shape.slice(2)], { dtype: y.dtype });
   const outer = padded(inner, win.before.map((b, i) => [b, win.after[i]] as const), 1),
     all = c.int("count_include_pad", 0) === 1;
   const weight = all
     ? padded(outer, win.pads.map(([, b], i) => [0, b - win.after[i]] as const), 0)
     : padded(inner, win.pads, 0);
-  return mean(padded(x.float(), win.pads, 0)).div(mean(weight));
+  return mean(padded(y, win.pads, 0)).div(mean(weight));
 }
 
 function lpPool(c: Call): Result {
-  const x = c.x(0).float(), p = c.int("p", 2), win = windowsOf(c, x.shape.slice(2), c.ints("kernel_shape"));
+  const x = wide(c.x(0)), p = c.int("p", 2), win = windowsOf(c, x.shape.slice(2), c.ints("kernel_shape"));
   const y = padded(x.abs().pow(p), win.pads, 0);
   const sum = y.avgPool2d([...win.kernel], { stride: [...win.strides], dilation: [...win.dilations] }).mul(
     prod(win.kernel),

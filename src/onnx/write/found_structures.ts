@@ -76,6 +76,7 @@ function normalized(t: Trace, u: UOp): { x: UOp; axes: readonly number[]; eps: n
   const x = u.src[0].src[0], deviation = unexpanded(u.src[1]).src[1]?.src[0], eps = deviation?.src[1];
   const sum = deviation?.src[0]?.src[0];
   if (x === undefined || eps?.op !== Ops.CONST || sum?.op !== Ops.REDUCE || !t.twins.has(x)) return undefined;
+  if (x.dtype === dtypes.float64 && Math.fround(eps.value) !== eps.value) return undefined; // it is written as float32
   const { axes } = reduceOf(sum), shape = shapesOf(t.twins, x), rank = shape.length;
   if (!axes.every((a, i) => a === rank - axes.length + i && isFixed(shape[a]))) return undefined;
   if (!comesTo(() => tensorOf(x).layernorm([...axes], { eps: eps.value }), u)) return undefined;

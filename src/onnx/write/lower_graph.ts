@@ -24,6 +24,7 @@ import { findFunction, type FoundFunction } from "./found_functions.ts";
 import { OnnxGraph, type Value } from "./onnx_graph.ts";
 import { isFixed, isOne, sameShape, type Shape } from "./traced_sizes.ts";
 import { findOrder } from "./found_order.ts";
+import { findScatter } from "./found_scatters.ts";
 import { findStructure, type Structure } from "./found_structures.ts";
 import { shapesOf, type Trace } from "./trace.ts";
 
@@ -104,7 +105,7 @@ class Lowering {
     if (u.op === Ops.CHECKPOINT || isSame(u.op)) return { kind: "node", needs: [u.src[0]] };
     if (WHAT[u.op] !== undefined) throw this.refused(u, WHAT[u.op]);
     const found = findOrder(this.t, u) ?? findLinear(this.t, u) ?? findStructure(this.t, u) ??
-      findContraction(this.t, u);
+      findScatter(this.t, u) ?? findContraction(this.t, u);
     if (found !== undefined) return { kind: "structure", found, needs: found.inputs.map((i) => i.node) };
     const fn = isAlu(u.op) ? findFunction(u, isKnown) : undefined;
     if (fn !== undefined) return { kind: "function", found: fn, needs: fn.inputs };
