@@ -33,7 +33,8 @@ export interface OnnxInfo {
 /**
  * What a model takes, gives and consists of. Printing it gives a page.
  *
- * ```ts ignore
+ * ```ts ignore files
+ * import { info } from "./onnx.ts";
  * console.log(String(await info("model.onnx")));
  * ```
  *

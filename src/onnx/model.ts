@@ -378,8 +378,9 @@ async function externalData(
  * is in docs/onnx.md. Data outside of the model is read from its own folder only; of a model in memory it is given as
  * `files`.
  *
- * ```ts ignore
- * import * as onnx from "./src/onnx/onnx.ts";
+ * ```ts ignore files
+ * import { Tensor } from "../../mod.ts";
+ * import * as onnx from "./onnx.ts";
  * const model = await onnx.load("model.onnx");
  * const { y } = model.call({ x: Tensor.rand([1, 3, 224, 224]) });
  * ```

@@ -343,9 +343,10 @@ export class OnnxSession {
  * A model that is called step by step, with what it gave before. The first step runs, the second is captured, all later
  * ones of such inputs are replayed, however long what is kept has become.
  *
- * ```ts ignore
- * import * as onnx from "./src/onnx/onnx.ts";
- * const decoder = onnx.session(await onnx.load("decoder.onnx"), { length: 448 });
+ * ```ts ignore files
+ * import { Tensor } from "../../mod.ts";
+ * import * as onnx from "./onnx.ts";
+ * const decoder = onnx.session(await onnx.load("decoder.onnx"), { keeps: { state: "stateN" } });
  * const { logits } = decoder.step({ input_ids: new Tensor([[1]], { dtype: "int64" }) });
  * ```
  *

@@ -110,8 +110,12 @@ async function prune(path: string, keep: number): Promise<void> {
  * draws are. All is taken as it is at the call. Each tensor is written once, however many names it has. Of the loaders,
  * it is where they stand.
  *
- * ```ts ignore
- * await state.saveCheckpoint("runs/step-000100.safetensors", { model, optimizer, schedule, loader, epoch, best }, { keep: 3 });
+ * ```ts ignore files
+ * import { nn, state } from "../../mod.ts";
+ * const model = new nn.Linear(8, 2), optimizer = new nn.optim.SGD(state.getParameters(model), { lr: 0.1 });
+ * const schedule = new nn.optim.ExponentialLR(optimizer, { gamma: 0.9 }), loader = new nn.data.DataLoader([1, 2, 3]);
+ * const all = { model, optimizer, schedule, loader, epoch: 2, best: 0.25 };
+ * await state.saveCheckpoint("step-000100.safetensors", all, { keep: 3 });
  * ```
  *
  * @throws {FormatError} where the file cannot be written; then nothing has changed

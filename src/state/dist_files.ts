@@ -57,9 +57,11 @@ function checkTree(action: string, tree: unknown): Record<string, Tensor> {
  * path names is always whole. What several devices have is written once. After `dist.init()` all ranks call it, and each
  * writes what it has, to a folder that all of them see. Needs write permission for the folder.
  *
- * ```ts ignore
- * await state.distSave(model, "model.safetensors");
- * await state.distLoad(model, "model.safetensors"); // also on another mesh, or on one device
+ * ```ts ignore files
+ * import { nn, state } from "../../mod.ts";
+ * const model = new nn.Linear(8, 2);
+ * await state.distSave(model, "parts.safetensors");
+ * await state.distLoad(model, "parts.safetensors"); // also on another mesh, or on one device
  * ```
  * @throws {DTypeError} for a dtype that the format has not, {ArgumentError} for a tree without tensors
  */

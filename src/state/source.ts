@@ -321,7 +321,8 @@ export interface FileOptions extends PlaceOptions {
 /**
  * The elements in a file, lazily: a part is read when it is used. Little-endian. Needs read permission.
  *
- * ```ts ignore
+ * ```ts ignore files
+ * import { state } from "../../mod.ts";
  * const tokens = await state.fromFile("train.bin", { dtype: "uint16", device: "DISK" });
  * const batch = tokens.at([1000, 2024]).to("WASM"); // reads 2048 bytes
  * ```

@@ -14,7 +14,9 @@ import type { ArchiveOptions } from "./zip.ts";
  * read when they are used. Type it as what was saved; a state dictionary unless said. Files of all ages of PyTorch load,
  * but no TorchScript. Nothing in the file is executed: a pickle that asks for more than tensors is refused.
  *
- * ```ts ignore
+ * ```ts ignore types
+ * import { nn, state } from "../../mod.ts";
+ * const model = new nn.Linear(8, 2);
  * state.loadStateDict(model, await state.torchLoad("model.pt"));
  * const { epoch } = await state.torchLoad<{ epoch: number; model: state.StateDict }>("checkpoint.pt");
  * ```

@@ -67,10 +67,12 @@ export abstract class CustomTensor extends TensorBase {
    * In place of the function a {@linkcode KernelText} gives the kernel as it is in the language of each device that the
    * program may run on: a function of the buffers' pointers, in the same order.
    *
-   * ```ts ignore
+   * ```ts ignore files
+   * import { Tensor } from "../../mod.ts";
    * const CLANG = `void twice(int *out, const int *x) { for (int i = 0; i < 3; i++) out[i] = 2 * x[i]; }`;
    * const CUDA = `extern "C" __global__ void twice(int *out, const int *x) { out[threadIdx.x] = 2 * x[threadIdx.x]; }`;
-   * const [y] = Tensor.empty([3], { dtype: "int32" }).customKernel([x], { name: "twice", text: { CLANG, CUDA }, threads: [3] });
+   * const x = new Tensor([1, 2, 3], { device: "CLANG" }), out = Tensor.empty([3], { dtype: "int32", device: "CLANG" });
+   * const [y] = out.customKernel([x], { name: "twice", text: { CLANG, CUDA }, threads: [3] });
    * ```
    *
    * @throws {ArgumentError} where the function gives no stores, or writes what has no memory of its own

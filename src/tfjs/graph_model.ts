@@ -129,7 +129,9 @@ function attributesOf(
 
 /** Reads a graph model from the path of its `model.json`, or from memory. Inputs of int64 take int32, as in TensorFlow.js.
  *
- * ```ts ignore
+ * ```ts ignore files
+ * import { Tensor } from "../../mod.ts";
+ * import { loadGraphModel } from "./tfjs.ts";
  * const model = await loadGraphModel("model/model.json");
  * const { scores } = model.call(Tensor.zeros([1, 224, 224, 3]));
  * ```

@@ -250,7 +250,9 @@ function translated(
  * Reads a model of TensorFlow Lite from its path or its bytes. Inputs and outputs that are quantized are so here:
  * `model.inputs` tells their types.
  *
- * ```ts ignore
+ * ```ts ignore files
+ * import { Tensor } from "../../mod.ts";
+ * import { loadTFLite } from "./tfjs.ts";
  * const model = await loadTFLite("model.tflite");
  * const [scores] = Object.values(model.call(Tensor.zeros([1, 96, 96, 3])));
  * ```

@@ -31,7 +31,8 @@ function firstLine(text: string): string[] {
 /**
  * A log as a CSV file. The first row says which columns there are; of a file that is gone on with, its first line.
  *
- * ```ts ignore
+ * ```ts ignore files
+ * import { CSVLogger } from "./train.ts";
  * using log = new CSVLogger("runs/log.csv");
  * log.log({ epoch: 1, loss: 0.5 });
  * ```

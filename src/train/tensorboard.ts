@@ -65,10 +65,12 @@ let writers = 0;
  * Writes what TensorBoard shows, to an event file of its own in `logDir`: `tensorboard --logdir runs`. Numbers and host
  * arrays are in the file when the call returns; of tensors, when what it gives is awaited.
  *
- * ```ts ignore
+ * ```ts ignore files
+ * import { nn } from "../../mod.ts";
+ * import { SummaryWriter } from "./train.ts";
  * using writer = new SummaryWriter("runs/first");
  * writer.addScalar("loss", 0.25, 1);
- * await writer.addHistogram("weight", model.weight, 1);
+ * await writer.addHistogram("weight", new nn.Linear(8, 2).weight, 1);
  * ```
  */
 export class SummaryWriter {

@@ -14,11 +14,12 @@ const INTRODUCTION = `# Models of ONNX
 gradients. \`onnx.info\`, or \`deno task onnx MODEL\`, tells what a file takes, gives, consists of and what of it is not
 known here; \`--bench\` runs it. (This page is written by \`tests/onnx/node_tests.ts\`.)
 
-\`\`\`ts ignore
+\`\`\`ts ignore files
 import { jit, Tensor } from "../mod.ts";
 import * as onnx from "../src/onnx/onnx.ts";
 
-console.log(String(await onnx.info("model.onnx"))); // inputs, outputs, operators by count, what is missing
+// inputs, outputs, operators by count, what is missing
+console.log(String(await onnx.info("model.onnx")));
 const model = await onnx.load("model.onnx", { requiresGrad: true });
 const { y } = model.call({ x: Tensor.rand([1, 3, 224, 224]) }); // or in order: model.call(x)
 const step = jit((x: Tensor) => model.call(x).y as Tensor);
@@ -48,7 +49,10 @@ A model that takes back what it gave, a decoder with its cache or a recurrent ne
 step in a session. What grows lies in memory of the largest length, and how much of it is filled is a variable: the
 second step is captured, and all others are replayed.
 
-\`\`\`ts ignore
+\`\`\`ts ignore files
+import { Tensor } from "../mod.ts";
+import * as onnx from "../src/onnx/onnx.ts";
+
 const decoder = onnx.session(await onnx.load("decoder.onnx"), {
   length: 448, // positions that there is room for
   keeps: { state: "stateN" }, // outputs by the inputs that they become; found by themselves where called past and present
@@ -82,7 +86,10 @@ text, within 2e-5 of onnxruntime.
 
 \`onnx.save\` writes a function of tensors as a model of version 21 of the operators; \`onnx.toBytes\` gives its bytes.
 
-\`\`\`ts ignore
+\`\`\`ts ignore files
+import { nn, Tensor } from "../mod.ts";
+import * as onnx from "../src/onnx/onnx.ts";
+
 const net = new nn.Linear(4, 2);
 await onnx.save(net, [Tensor.zeros([1, 4])], "net0.onnx"); // a model by its method call
 await onnx.save((x: Tensor) => net.call(x).softmax(), [Tensor.zeros([1, 4])], "net.onnx", {
@@ -115,11 +122,12 @@ programs.
 \`./tfjs\` reads what TensorFlow writes for pages and phones: layers models and graph models of TensorFlow.js
 (\`model.json\` and its weights, also quantized), and files of TensorFlow Lite.
 
-\`\`\`ts ignore
+\`\`\`ts ignore files
+import { Tensor } from "../mod.ts";
 import { loadGraphModel, loadLayersModel, loadTFLite } from "../src/tfjs/tfjs.ts";
 
 const model = await loadLayersModel("models/x2/model.json"); // or { model: json, files: { "weights.bin": bytes } }
-const [twice] = model.call(picture); // [1, height, width, 3]
+const [twice] = model.call(Tensor.rand([1, 20, 30, 3])); // [1, 40, 60, 3]
 const graph = await loadGraphModel("model/model.json"), lite = await loadTFLite("model.tflite");
 const { scores } = lite.call(Tensor.zeros([1, 96, 96, 3])); // both are models as those of ONNX files are
 \`\`\`

@@ -2,6 +2,8 @@
 import assert from "node:assert/strict";
 import { printedPage, PROGRAM_PAGES, type Snippet, snippetsOf, wrongExamples } from "./pages.ts";
 import * as dinograd from "../../mod.ts";
+import { Device } from "../../mod.ts";
+import { EXAMPLE_MODULES, writeExampleFiles } from "./example_files.ts";
 import { exportedNames } from "./declarations.ts";
 import { METHOD_EXAMPLES } from "./method_examples.ts";
 import { phraseExample, phrases } from "./phrases.ts";
@@ -35,6 +37,7 @@ function exists(file: URL): boolean {
   }
 }
 
+await Device.open(Device.default); // before the tests
 const files = documented();
 const snippets: Snippet[] = files.flatMap((f) => snippetsOf(f, Deno.readTextFileSync(new URL(f, ROOT))));
 
@@ -76,6 +79,30 @@ console.log(examples.length); // ${Object.keys(METHOD_EXAMPLES).length}
 `;
   const checked: Snippet = { file: "tests/pages/method_examples.ts", line: 1, code, attributes: "" };
   assert.deepEqual(await wrongExamples([...independent, checked, phraseExample(phrases())]), []);
+});
+
+/** Pages whose examples other tests look at. */
+const ELSEWHERE = ["contributing", "inside", "pipeline", "reference", "tensor"].map((name) => `docs/${name}.md`);
+
+Deno.test("doc: examples that read and write files, or compile, do so in a folder that has them", async () => {
+  const others = snippets.filter((s) => s.attributes.startsWith("ignore") && !ELSEWHERE.includes(s.file));
+  const open = others.filter((s) => s.attributes === "ignore").map((s) => `${s.file}:${s.line}`);
+  assert.deepEqual(
+    open,
+    [],
+    "no test looks at them: `ts` runs, `ts ignore files` in a folder of files, `ts ignore types` is compiled",
+  );
+  const isHere = Device.list().some((d) => d.name === "CLANG" && d.available);
+  const withFiles = others.filter((s) => isHere || !/device: "CLANG"/.test(s.code));
+  assert.ok(withFiles.length > 8 && withFiles.every((s) => /^ignore (files|types)$/.test(s.attributes)));
+  const folder = await Deno.makeTempDir({ prefix: "dinograd-test-" });
+  try {
+    await writeExampleFiles(folder);
+    const place = { url: new URL(`file://${folder}/`), modules: EXAMPLE_MODULES };
+    assert.deepEqual(await wrongExamples(withFiles, ROOT, true, place), []);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
 });
 
 Deno.test("doc: rows of the tables of other libraries are found, wrong values told", async () => {

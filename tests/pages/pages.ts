@@ -35,9 +35,9 @@ export function snippetsOf(file: string, text: string): Snippet[] {
 
 /** The code with its relative imports made absolute, under `root`: it can run from anywhere. */
 function located(snippet: Snippet, root: URL = ROOT): string {
-  return snippet.code.replace(/(from\s*")(\.\.?\/[^"]*)"/g, (_, from: string, path: string) => {
-    return `${from}${new URL(path, new URL(snippet.file, root)).href}"`;
-  });
+  return snippet.code.replace(/(from\s*")(\.\.?\/[^"]*)"/g, (whole, from: string, path: string) => {
+    return path === "./images.ts" ? whole : `${from}${new URL(path, new URL(snippet.file, root)).href}"`;
+  }).replaceAll("https://example.com/dinograd/", root.href);
 }
 
 /** Runs `main.ts` of these files with no permission but `flags`, type-checked if asked for; gives what it printed. */
@@ -45,6 +45,7 @@ export async function runModules(
   files: Record<string, string>,
   check: boolean,
   flags: readonly string[] = [],
+  cwd: URL = ROOT,
 ): Promise<string> {
   const dir = await Deno.makeTempDir({ prefix: "dinograd-test-" });
   try {
@@ -52,7 +53,7 @@ export async function runModules(
     const config = new URL("deno.json", ROOT).pathname;
     const { code: status, stdout, stderr } = await runDeno(
       ["run", "--no-prompt", ...flags, check ? "--check" : "--no-check", `--config=${config}`, `${dir}/main.ts`],
-      { timeoutMs: 300_000 },
+      { timeoutMs: 300_000, cwd },
     );
     if (status !== 0) throw new Error(`The examples fail: ${stderr}`);
     return stdout;
@@ -83,36 +84,44 @@ export function notReached(lines: readonly (readonly [at: string, want: string])
 /**
  * Runs examples, each a module of its own, all in one process: where one fails, and where it says in a comment that it prints
  * something, and prints something else, as "file:line ...". The library is that under `root`, which may be read if it is
- * a copy. @param check whether types are checked
+ * a copy. @param check whether types are checked @param folder where examples run that may read and write files, and
+ * modules that stand beside them
  */
 export async function wrongExamples(
   snippets: readonly Snippet[],
   root: URL = ROOT,
   check: boolean = root === ROOT,
+  folder?: { readonly url: URL; readonly modules: Readonly<Record<string, string>> },
 ): Promise<string[]> {
-  const files: Record<string, string> = { "helpers.ts": HELPERS }, runs: string[] = [], places: string[] = [];
+  const files: Record<string, string> = { "helpers.ts": HELPERS, ...folder?.modules },
+    runs: string[] = [],
+    places: string[] = [];
   snippets.forEach((snippet, i) => {
     let line = snippet.line - 1;
     const code = located(snippet, root).split("\n").map((text) => {
       line++;
-      return text.replace(/console\.log\((.*)\); \/\/ (.+)$/, (_, args: string, want: string) => {
-        const place = `${JSON.stringify(`${snippet.file}:${line}`)}, ${JSON.stringify(want)}`;
-        places.push(`[${place}]`);
-        return `__expect(${place}, ${args});`;
-      });
+      return snippet.attributes.endsWith("types")
+        ? text
+        : text.replace(/console\.log\((.*)\); \/\/ (.+)$/, (_, args: string, want: string) => {
+          const place = `${JSON.stringify(`${snippet.file}:${line}`)}, ${JSON.stringify(want)}`;
+          places.push(`[${place}]`);
+          return `__expect(${place}, ${args});`;
+        });
     }).join("\n");
     files[`example_${i}.ts`] = `import { expect as __expect } from "./helpers.ts";\n${code}\nexport { __expect };\n`;
     const at = JSON.stringify(`${snippet.file}:${snippet.line}`);
-    runs.push(`await import("./example_${i}.ts").catch((error: unknown) => wrong.push(${at} + " fails: " + error));`);
+    const start = snippet.attributes.endsWith("types") ? "if (!wrong) await" : "await"; // or it is only type-checked
+    runs.push(
+      `${start} import("./example_${i}.ts").catch((error: unknown) => wrong.push(${at} + " fails: " + error));`,
+    );
   });
   // what one example opens is not the device of the next
   const keep = `import { Device } from "${new URL("mod.ts", ROOT)}";\nDevice.default = Device.default;\n`;
   const main = `import { notReached, print, wrong } from "./helpers.ts";\n${keep}console.log = () => {};\n${
     runs.join("\n")
   }\nnotReached([${places}]);\nprint(JSON.stringify(wrong));\n`;
-  return JSON.parse(
-    await runModules({ ...files, "main.ts": main }, check, root === ROOT ? [] : [`--allow-read=${root.pathname}`]),
-  ) as string[];
+  const flags = folder !== undefined ? ["-A"] : root === ROOT ? [] : [`--allow-read=${root.pathname}`];
+  return JSON.parse(await runModules({ ...files, "main.ts": main }, check, flags, folder?.url)) as string[];
 }
 
 /** A page that is one program, with the text blocks that its code prints. */

@@ -91,7 +91,9 @@ function colored(code: string): string {
 
 /** Whether an example runs in a page: it is whole, needs the library alone, and no Deno. */
 export function isRunnable(page: string, lang: string, code: string): boolean {
-  if (/\bDeno\.|\.\.\/ir\.ts|^\s*\/\/ Deno|\.(?:clang|cuda|webgpu)\(\)|safeSave\(|safeLoad\(/m.test(code)) return false;
+  if (
+    /\bDeno\.|\.\.\/ir\.ts|^\s*\/\/ Deno|\.(?:clang|cuda|webgpu)\(\)|safeSave\(|safeLoad\(|from "https:/m.test(code)
+  ) return false;
   if (page === "tensor") return lang === "ts ignore";
   return lang === "ts" && page !== "pipeline" && !/from "\.\.?\/(?!mod\.ts|\.\.\/mod\.ts)/.test(code);
 }

@@ -35,7 +35,14 @@ Deno.test("site: values as one reads them", () => {
 
 Deno.test("site: examples that need more than a page are shown, not run", () => {
   assert.ok(isRunnable("nn", "ts", 'import { Tensor } from "../mod.ts";'));
-  for (const code of ['import { UPat } from "../src/ir/ir.ts";', "Deno.serve(f);", "await state.safeSave(a, path);"]) {
+  for (
+    const code of [
+      'import { UPat } from "../src/ir/ir.ts";',
+      "Deno.serve(f);",
+      "await state.safeSave(a, path);",
+      'import { Tensor } from "https://example.com/mod.ts";',
+    ]
+  ) {
     assert.ok(!isRunnable("nn", "ts", code), code);
   }
   assert.ok(!isRunnable("nn", "ts ignore", "x;") && !isRunnable("nn", "sh", "ls"));

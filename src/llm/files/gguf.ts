@@ -282,8 +282,8 @@ function five(n: number): string {
  * Reads a GGUF file, or, given the first of several parts, all of them. Only the header is read; with
  * `device: "DISK"` tensors stay in the file until they are moved, on another device they are copied when they are used.
  *
- * ```ts ignore
- * import { readGguf } from "./src/llm/llm.ts";
+ * ```ts ignore files
+ * import { readGguf } from "../llm.ts";
  * const { metadata, tensors } = await readGguf("model.gguf");
  * console.log(metadata.get("general.architecture")?.value, tensors.get("token_embd.weight")?.shape);
  * ```

@@ -277,13 +277,14 @@ async function put(contents: GgufContents, to: Put): Promise<void> {
 /**
  * Writes a GGUF file, all of it or nothing. Needs write permission for the folder.
  *
- * ```ts ignore
- * import { readGguf, typed, writeGguf } from "./src/llm/llm.ts";
- * await writeGguf("model.gguf", {
+ * ```ts ignore files
+ * import { Tensor } from "../../../mod.ts";
+ * import { readGguf, typed, writeGguf } from "../llm.ts";
+ * await writeGguf("new.gguf", {
  *   metadata: { "general.architecture": "llama", "llama.rope.freq_base": typed("float32", 10000) },
- *   tensors: { "token_embd.weight": { tensor: weights, format: "Q8_0" } },
+ *   tensors: { "token_embd.weight": { tensor: Tensor.rand([100, 64]), format: "Q8_0" } },
  * });
- * await writeGguf("copy.gguf", await readGguf("model.gguf")); // the same tensors, block by block
+ * await writeGguf("copy.gguf", await readGguf("new.gguf")); // the same tensors, block by block
  * ```
  *
  * @throws {ArgumentError} for metadata or tensors that the format cannot hold

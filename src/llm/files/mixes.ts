@@ -102,9 +102,9 @@ export function formatsOf(mix: MixName, shapes: ReadonlyMap<string, readonly num
 /**
  * The contents of a file with the weights of another model in the formats of a mix, for `writeGguf`.
  *
- * ```ts ignore
- * import { quantizeModel, readGguf, writeGguf } from "./src/llm/llm.ts";
- * await writeGguf("model-q4_k_m.gguf", quantizeModel(await readGguf("model-f16.gguf"), "Q4_K_M"));
+ * ```ts ignore files
+ * import { quantizeModel, readGguf, writeGguf } from "../llm.ts";
+ * await writeGguf("model-q4_k_m.gguf", quantizeModel(await readGguf("model.gguf"), "Q4_K_M"));
  * ```
  *
  * @throws {ArgumentError} for a mix that is not known, or a format that is only read

@@ -92,7 +92,10 @@ function chosenWeights(model: LanguageModel, targets: readonly string[]): Map<st
  * Adapters that change nothing yet: the first matrix is random, the second 0. Their `parameters` have gradients; train them
  * by `model.decoder.forward`.
  *
- * ```ts ignore
+ * ```ts ignore files
+ * import { nn } from "../../../mod.ts";
+ * import { LanguageModel, lora, quantizeModel, writeGguf } from "../llm.ts";
+ * const model = await LanguageModel.load("model.gguf");
  * const adapters = lora(model, { rank: 8, targets: ["attn_q", "attn_v"] });
  * const optimizer = new nn.optim.AdamW(Object.values(adapters.parameters), { lr: 1e-3 });
  * // ... train, then

@@ -24,7 +24,9 @@ export interface DecodeStep {
  * The step that takes a token at a position and gives the next one. Keys and values are state of the program: positions
  * come one after the other, from 0 on.
  *
- * ```ts ignore
+ * ```ts ignore files
+ * import { exportModel } from "../../export/export.ts";
+ * import { decodeStep, LanguageModel } from "../llm.ts";
  * const model = await LanguageModel.load("model.gguf", { context: 256 });
  * const { f, args, weights, name } = decodeStep(model.decoder);
  * await (await exportModel(f, args, { target: "c", weights, name })).write("out");

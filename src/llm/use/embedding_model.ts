@@ -57,10 +57,11 @@ export class EmbeddingModel {
   /**
    * Loads a GGUF file, from a path, a URL or bytes. Needs read permission.
    *
-   * ```ts ignore
+   * ```ts ignore files
+   * import { EmbeddingModel } from "../llm.ts";
    * const model = await EmbeddingModel.load("all-MiniLM-L6-v2-Q8_0.gguf");
    * const [a, b] = await model.embed(["a cat sat on a mat", "there is a cat on the mat"]);
-   * console.log(a.reduce((s, x, i) => s + x * b[i], 0)); // how alike they are, up to 1
+   * const alike = a.reduce((s, x, i) => s + x * b[i], 0); // up to 1
    * ```
    *
    * @throws {FormatError} for a file that is damaged, or no encoder that is known

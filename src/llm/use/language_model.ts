@@ -115,7 +115,8 @@ export class LanguageModel {
    * folder where that may be written, and a fetch that ended goes on. {@linkcode readLlama2c} reads another kind, for the
    * constructor.
    *
-   * ```ts ignore
+   * ```ts ignore files
+   * import { LanguageModel } from "../llm.ts";
    * const model = await LanguageModel.load("examples/models/stories260K.gguf");
    * for await (const { text } of model.generate("Once upon a time", { maxTokens: 50 })) console.log(text);
    * ```

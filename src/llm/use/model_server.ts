@@ -466,9 +466,11 @@ type Send = (data: unknown, event?: string) => void;
 /**
  * Serves a model until it is stopped. Needs net permission for the address.
  *
- * ```ts ignore
+ * ```ts ignore files
+ * import { LanguageModel, serve } from "../llm.ts";
  * const server = serve(await LanguageModel.load("model.gguf"), { port: 8000 });
  * console.log(server.url); // http://127.0.0.1:8000
+ * await server.stop();
  * ```
  *
  * @throws {ArgumentError} for an unknown option, or what is no model

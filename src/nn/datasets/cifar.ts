@@ -13,7 +13,8 @@ export type { Cifar, CifarOptions };
  * under which it is: this is downloaded once and kept. Needs read permission for the folder, or net permission for the
  * server; keeping also needs read and write permission for the cache folder.
  *
- * ```ts ignore
+ * ```ts ignore types
+ * import { nn } from "../../../mod.ts";
  * const { trainImages, trainLabels } = await nn.datasets.cifar("https://www.cs.toronto.edu/~kriz/");
  * const x = trainImages.cast("float32").div(255); // [50000, 3, 32, 32]
  * ```

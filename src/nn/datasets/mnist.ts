@@ -15,7 +15,8 @@ export type { Mnist, MnistOptions };
  * folder, or an http(s) URL under which the files are: these are downloaded once and kept. Needs read permission for the
  * folder, or net permission for the server; keeping also needs read and write permission for the cache folder.
  *
- * ```ts ignore
+ * ```ts ignore types
+ * import { nn } from "../../../mod.ts";
  * const { trainImages, trainLabels } = await nn.datasets.mnist("https://storage.googleapis.com/cvdf-datasets/mnist/");
  * const x = trainImages.cast("float32").div(255); // [60000, 1, 28, 28]
  * ```

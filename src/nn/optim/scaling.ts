@@ -124,7 +124,9 @@ export interface GradScalerOptions {
  * that small ones do not vanish; where one overflows, the step is left out and the scale shrinks. Scale and count are
  * tensors: nothing is read back, and a captured step goes on scaling.
  *
- * ```ts ignore
+ * ```ts ignore files
+ * import { jit, nn, state, Tensor } from "../../../mod.ts";
+ * const model = new nn.Linear(8, 2), optimizer = new nn.optim.SGD(state.getParameters(model), { lr: 0.1 });
  * const scaler = new nn.optim.GradScaler();
  * const step = jit((x: Tensor, y: Tensor) => Tensor.train(() => {
  *   optimizer.zeroGrad();
@@ -133,6 +135,7 @@ export interface GradScalerOptions {
  *   scaler.step(optimizer);
  *   return loss;
  * }));
+ * await step(Tensor.rand([4, 8]), Tensor.zeros([4], { dtype: "int32" })).item();
  * ```
  */
 export class GradScaler {

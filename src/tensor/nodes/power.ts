@@ -140,6 +140,10 @@ function formatOf({ dtype }: UOp): Format {
 function leadOf(x: UOp, { ints, upper }: Format): UOp {
   return x.bitcast(ints).and(upper).bitcast(x.dtype);
 }
+/** `x` without the lower half of its digits: of two such the product is exact. */
+export function leadNode(x: UOp): UOp {
+  return leadOf(x, formatOf(x));
+}
 
 /** c0 + c1 x + c2 x^2 + ..., by Horner's rule. */
 function series(x: UOp, coefficients: readonly number[]): UOp {

@@ -22,11 +22,12 @@ import {
   pick,
   type Poly,
   poly,
+  roundNode,
   scale,
   shift,
   signOf,
 } from "../nodes/numeric.ts";
-import { powNode } from "../nodes/power.ts";
+import { leadNode, powNode } from "../nodes/power.ts";
 import { select } from "../nodes/special_nodes.ts";
 import { i0Node, i1Node, ratio } from "./distribution_nodes.ts";
 
@@ -143,38 +144,17 @@ const K1_FAR: Poly = coefficients(
    -4.2190635517826635264e-10 3.0156054206095789293e-10 1.7042975296653418837e-10 -1.2166048210042579306e-10
    -4.8291072816275961521e-11 3.1505349914234430781e-11`,
 );
-/** Ai(x) in (x + 1.5) / 3.5, -5 <= x <= 2. */
-const AIRY_NEAR: Poly = coefficients(
-  `0.464256577797 1.08215438548 -4.26535732218 0.00340229603666 10.3977765016 -9.14698476555 -6.36378825429
-   14.6161903427 -4.91491801204 -7.51962146005 7.96572744165 -0.660078898209 -3.54861285105 2.26866206094
-   0.196073055863 -0.926538529448 0.401502433016 0.0987004596771 -0.166638394039 0.0399036810488 0.0286873998859
-   -0.0155240558837 -0.0018660064356 0.00181604397819`,
-  `0.46425657774886940649 1.0821543852084364722 -4.2653573080677376804 0.0034023237962924387306 10.397775816796367059
-   -9.1469856141580450526 -6.3637752000289475761 14.616202352506741568 -4.9150471233293058333 -7.519716387889936295
-   7.9664851861520710815 -0.65961687994369316096 -3.5514545864351713334 2.2672020039883093155 0.20316980298607452755
-   -0.92346882363215023082 0.38947100741117427519 0.09441047427670732318 -0.15277862786744705897
-   0.043753686629419786015 0.018039926045373758576 -0.017510262007182240156 0.0033428916254144351161
-   0.0021642443590770478186 -0.0014711977920055317147 0.0001728887644222425996 0.00018417316575053558837
-   -9.468833158321184705e-5 5.4925495329687609121e-6 1.2110834510277389938e-5 -4.8981130306119253977e-6
-   -1.2431135426473609352e-7 6.7315582692834452542e-7 -1.4328376739457562292e-7 -3.6279115000354645303e-8
-   1.3893375408457527123e-8`,
-);
-/** Ai'(x), alike. */
-const AIRY_SLOPE_NEAR: Poly = coefficients(
-  `0.30918696736 -2.43734703468 0.00291623227932 11.8831725185 -13.0671201634 -10.9093337614 29.2323650578
-   -11.2343237201 -19.3360355185 22.7608241551 -2.07520045463 -12.1736087884 8.42852002302 0.803500040522
-   -3.97495599558 1.80068269147 0.484565905353 -0.816106864097 0.212570043514 0.133798090217 -0.0913538358127
-   0.000896683373897 0.0115929557634 -0.00229561212426`,
-  `0.30918696720241042042 -2.4373470331815643866 0.0029162775396793768298 11.883172362052990441
-   -13.067122305940080639 -10.909328914335307786 29.232404705014212405 -11.234393424753626539 -19.336413568877026087
-   22.761386246164644931 -2.0730816224341719347 -12.1764157250931421 8.4210360124878400058 0.8126792132185479864
-   -3.9577235145165978526 1.7804388843478687637 0.45856508767348299939 -0.78571863208332264855 0.23752027112794337237
-   0.10308521915536041377 -0.10506225641357199427 0.021012616381440052084 0.014223551883034663794
-   -0.010088461742385283034 0.001232827862460455577 0.001368441490792228759 -0.0007280584417049151145
-   4.3677228530537746e-5 9.8319907582929189897e-5 -4.1817887701544682295e-5 1.2914009313442343553e-7
-   6.0839099723682915556e-6 -1.8569238108194603596e-6 -3.3422600678653571338e-7 2.6519892441235535696e-7
-   -2.1411390339221157474e-9 -1.4430305180317724084e-8`,
-);
+/** Ai and Ai' at the whole numbers from -5 to 2. */
+const AIRY_AT: readonly (readonly [value: number, slope: number])[] = [
+  [0.35076100902411431979, 0.32719281855444313679],
+  [-0.070265532949289515099, -0.7906285753685813803],
+  [-0.37881429367765807435, 0.31458376921659881365],
+  [0.22740742820168557599, 0.61825902074169104141],
+  [0.5355608832923521188, -0.010160567116645209395],
+  [0.35502805388781723926, -0.25881940379280679841],
+  [0.13529241631288141552, -0.15914744129679321279],
+  [0.034924130423274379135, -0.053090384433653631704],
+];
 /** Ai(x) e^u sqrt(sqrt(x)) in 2 c / u - 1, x >= 2, where u = 2/3 x^(3/2), and c is that of 2. */
 const AIRY_FAR: Poly = coefficients(
   `0.277490802517 -0.00412238073324 0.000398654060522 -6.4273245335e-5 1.36922665423e-5 -3.49954181586e-6
@@ -359,32 +339,61 @@ export function k1eNode(x: UOp): UOp {
 
 // ---- Airy's function
 
-/** Polynomials of Ai or its slope: in the middle, for large x, and of both parts of the amplitude for x far below 0. */
-type AiryTables = readonly [near: Poly, far: Poly, even: Poly, odd: Poly];
+/** Polynomials of Ai or its slope: for large x, and of both parts of the amplitude for x far below 0. */
+type AiryTables = readonly [far: Poly, even: Poly, odd: Poly];
 const AIRY: readonly [AiryTables, AiryTables] = [
-  [AIRY_NEAR, AIRY_FAR, AIRY_P, AIRY_Q],
-  [AIRY_SLOPE_NEAR, AIRY_SLOPE_FAR, AIRY_SLOPE_P, AIRY_SLOPE_Q],
+  [AIRY_FAR, AIRY_P, AIRY_Q],
+  [AIRY_SLOPE_FAR, AIRY_SLOPE_P, AIRY_SLOPE_Q],
 ];
-/** Where the middle ends, below 0 and above. */
-const LOW = 5, HIGH = 2;
+/** Where the middle ends, below 0 and above, and from where on there is nothing left in any dtype. */
+const LOW = 5, HIGH = 2, NONE = 200;
 const angle = (x: number): number => 2 / 3 * x ** 1.5;
+
+/** 2/3 x^(3/2) for x > 0, and what its rounding leaves of it: a wave is turned, and an exponential scaled, by all of it. */
+function angleNodes(x: UOp, root: UOp): [UOp, UOp] {
+  const a = leadNode(x), b = minus(x, a), c = leadNode(root), d = minus(root, c);
+  const rest = minus(minus(minus(x, c.mul(c)), scale(c.mul(d), 2)), d.mul(d)).fdiv(scale(root, 2)); // of the root
+  const p = x.mul(root), low = minus(a.mul(c), p).add(a.mul(d)).add(b.mul(c)).add(b.mul(d)).add(x.mul(rest));
+  const v = scale(p, 2).fdiv(floatConst(3, x.dtype)), e = leadNode(v), f = minus(v, e);
+  return [v, scale(minus(minus(scale(p, 2), scale(e, 3)), scale(f, 3)).add(scale(low, 2)), 1 / 3)];
+}
+
+/** Ai(x), or its slope, for -5.5 <= x <= 2.5: the series about the nearest whole number, whose terms follow from Ai'' = x Ai. */
+function airyMiddle(x: UOp, derivative: 0 | 1): UOp {
+  const center = roundNode(x), h = minus(x, center), [first, ...others] = AIRY_AT.map((_, i) => i);
+  const at = (k: 0 | 1): UOp =>
+    others.reduce(
+      (v, i) => select(center.eq(floatConst(i - LOW, x.dtype)), AIRY_AT[i][k], v),
+      floatConst(AIRY_AT[first][k], x.dtype),
+    );
+  const terms = [at(0), at(1)];
+  for (let n = 2; n < (x.dtype === dtypes.float64 ? 24 : 14); n++) {
+    const next = center.mul(terms[n - 2]);
+    terms.push(scale(n === 2 ? next : next.add(terms[n - 3]), 1 / (n * (n - 1))));
+  }
+  const series = derivative === 0 ? terms : terms.slice(1).map((t, i) => scale(t, i + 1));
+  return series.reduceRight((sum, t) => sum.mul(h).add(t));
+}
 
 /** Ai(x), or its slope. */
 function airyValue(x: UOp, derivative: 0 | 1): UOp {
-  const [near, far, even, odd] = AIRY[derivative], isLow = lt(x, -LOW), isMiddle = lt(x, HIGH);
-  const inner = pick(isMiddle, select(isLow, 0, x), 0);
-  const middle = poly(near, scale(shift(inner, 1.5), 1 / 3.5));
-  const h = select(isMiddle, HIGH, x), root = h.sqrt(), u = scale(h.mul(root), 2 / 3), quarter = root.sqrt();
+  const [far, even, odd] = AIRY[derivative], isLow = lt(x, -LOW), isMiddle = lt(x, HIGH);
+  const middle = airyMiddle(pick(isMiddle, select(isLow, 0, x), 0), derivative);
+  const isNone = floatConst(NONE, x.dtype).lt(x),
+    h = select(isNone.or(isMiddle), HIGH, x),
+    root = h.sqrt(),
+    [u, rest] = angleNodes(h, root);
   const amplitude = poly(far, shift(over(2 * angle(HIGH), u), -1)).mul(expNode(scale(u, -1)));
-  const high = derivative === 0 ? amplitude.fdiv(quarter) : amplitude.mul(quarter);
-  const l = scale(isLow.where(x, floatConst(-LOW, x.dtype)), -1), side = l.sqrt(), v = scale(l.mul(side), 2 / 3);
-  const r = over(angle(LOW), v), t = shift(scale(r.mul(r), 2), -1), s = v.sin(), c = v.cos();
-  const p = poly(even, t), q = poly(odd, t).mul(r), sum = s.add(c), rest = minus(s, c); // turned by pi / 4
-  const wave = derivative === 0 ? p.mul(sum).add(q.mul(rest)) : minus(p.mul(rest), q.mul(sum));
+  const exact = minus(amplitude, amplitude.mul(rest)), quarter = root.sqrt();
+  const high = derivative === 0 ? exact.fdiv(quarter) : exact.mul(quarter);
+  const l = scale(isLow.where(x, floatConst(-LOW, x.dtype)), -1), side = l.sqrt(), [v, turn] = angleNodes(l, side);
+  const r = over(angle(LOW), v), t = shift(scale(r.mul(r), 2), -1), sine = v.sin(), cosine = v.cos();
+  const s = sine.add(cosine.mul(turn)), c = minus(cosine, sine.mul(turn));
+  const p = poly(even, t), q = poly(odd, t).mul(r), sum = s.add(c), difference = minus(s, c); // turned by pi / 4
+  const wave = derivative === 0 ? p.mul(sum).add(q.mul(difference)) : minus(p.mul(difference), q.mul(sum));
   const size = derivative === 0 ? over(1, side.sqrt()) : side.sqrt();
   const low = scale(wave.mul(size), Math.sqrt(0.5 / Math.PI));
-  const isInf = x.eq(floatConst(Infinity, x.dtype));
-  return isLow.where(low, isMiddle.where(middle, select(isInf, 0, high)));
+  return isLow.where(low, isMiddle.where(middle, select(isNone, 0, high)));
 }
 const AIRY_SLOPE: GradientArg = slope((x) => withGradient(airyValue(x, 1), [x], AIRY_CURVE));
 /** Ai'' is x Ai. */
@@ -418,8 +427,10 @@ export function zetaNode(s: UOp, q: UOp): UOp {
   const order = select(s.eq(one).or(lt(s, 1)), 2, s), from = isFine.where(q, one), power = scale(order, -1);
   let sum = zero;
   for (let k = 0; k < steps; k++) sum = sum.add(powNode(shift(from, k), power));
-  const end = shift(from, steps), last = powNode(end, power), r = over(1, end), square = r.mul(r);
-  sum = sum.add(last.mul(end.fdiv(shift(order, -1)))).add(scale(last, 0.5));
+  // the integral of the rest may count where end^-s is too small a number, so that it is made of halves of the power
+  const end = shift(from, steps), half = powNode(end, scale(power, 0.5)), last = half.mul(half), r = over(1, end);
+  const square = r.mul(r), integral = end.mul(half).mul(half).fdiv(shift(order, -1));
+  sum = sum.add(integral).add(scale(last, 0.5));
   let factor = last.mul(r).mul(order);
   for (let j = 0; j < terms; j++) {
     sum = sum.add(scale(factor, BERNOULLI[j]));

@@ -67,6 +67,9 @@ const ERFINV_FAR = [4.09222342367, 2.12095447655, 0.00314320469688, -0.005634265
 /** Terms of a series by which small arguments are moved up, to where an asymptotic expansion holds. */
 export const STEPS = 8;
 
+/** So near to 0 that the gamma function is 1 / x in any dtype. */
+const SMALL = 1e-17;
+
 // ---- roots
 
 /** Of y = x^(1/3): 1 / (3 y^2). */
@@ -138,7 +141,7 @@ export function lgammaNode(x: UOp): UOp {
   const value = lgammaPositive(x.eq(constant(0, d)).where(floatConst(1, d), b));
   // Gamma(x) Gamma(-x) = -pi / (x sin(pi x)): of x near 0 that is log |x|
   const reflected = scale(logNode(absNode(scale(b.mul(sinPi(b)), 1 / Math.PI))).add(value), -1);
-  const found = lt(x, 0).where(reflected, value);
+  const found = lt(x, 0).and(floatConst(SMALL, d).lt(b)).where(reflected, value); // of tiny x both are -log |x|
   return withGradient(isInf.or(x.eq(constant(0, d))).where(floatConst(Infinity, d), found), [x], LGAMMA_SLOPE);
 }
 
@@ -170,7 +173,8 @@ export function digammaNode(x: UOp): UOp {
   const value = digammaPositive(select(zero, 1, a)), rest = a.add(scale(roundNode(a), -1));
   // psi(-a) = psi(a) + 1 / a + pi cot(pi a)
   const isPole = rest.eq(constant(0, d)), cot = scale(cotPi(select(isPole, 0.5, rest)), Math.PI);
-  const reflected = isPole.where(over(0, constant(0, d)), value.add(over(1, a)).add(cot));
+  const sum = lt(a, SMALL).where(over(1, a), value.add(over(1, a)).add(cot)); // of tiny a two of three may be infinite
+  const reflected = isPole.where(over(0, constant(0, d)), sum);
   const found = below.where(reflected, value);
   return withGradient(zero.where(over(-1, x), found), [x], DIGAMMA_SLOPE);
 }
@@ -178,25 +182,37 @@ export function digammaNode(x: UOp): UOp {
 /** Bernoulli's numbers B2, B4, ... */
 const BERNOULLI = [1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798];
 
-/** The sum over k of 1 / (x + k)^s, x > 0, by 12 terms and Euler and Maclaurin's formula for the rest. */
-function zeta(s: number, x: UOp): UOp {
-  const terms = 12,
-    y = shift(x, terms),
-    r = over(1, y),
-    power = (u: UOp, n: number): UOp => {
-      let p = u;
-      for (let i = 1; i < n; i++) p = p.mul(u);
-      return p;
-    };
-  let tail = over(1 / (s - 1), power(y, s - 1)).add(scale(power(r, s), 0.5)), factor = s, p = power(r, s + 1);
+/** u^n by products, of which each is as large as what it is a part of. */
+function repeated(u: UOp, n: number): UOp {
+  let p = u;
+  for (let i = 1; i < n; i++) p = p.mul(u);
+  return p;
+}
+
+/** A number of few digits whose power n + 1 is about n!, and what is left of n!: neither is too large, as n! may be. */
+function evenedFactorial(n: number): [base: number, rest: number] {
+  const base = Math.round(factorial(n) ** (1 / (n + 1)) * 256) / 256;
+  return [base, factorial(n) / base ** (n + 1)];
+}
+
+/**
+ * n! times the sum over k of 1 / (x + k)^(n + 1), x > 0, by 12 terms and Euler and Maclaurin's formula for the rest. What is
+ * raised to powers is c / (x + k), where c^(n + 1) is about n!: they are too large or too small where the sum is.
+ */
+function scaledZeta(n: number, x: UOp): UOp {
+  const terms = 12, s = n + 1, [c, rest] = evenedFactorial(n), y = shift(x, terms), r = over(1, y);
+  // nearer, the expansion is not one, and what it is for is too little to count
+  const u = lt(y, s / 6 + 3).where(constant(0, x.dtype), over(c, y));
+  const before = repeated(u, n), last = before.mul(u);
+  let tail = scale(before, c / n).add(scale(last, 0.5)), p = last.mul(scale(r, s)), coefficient = 1;
   for (const [j, b] of BERNOULLI.entries()) {
-    const n = 2 * (j + 1);
-    tail = tail.add(scale(p, b * factor / factorial(n)));
-    factor *= (s + n - 1) * (s + n);
-    p = p.mul(r).mul(r);
+    coefficient /= (2 * j + 1) * (2 * j + 2);
+    tail = tail.add(scale(p, b * coefficient));
+    p = p.mul(scale(r, s + 2 * j + 1)).mul(scale(r, s + 2 * j + 2));
   }
-  for (let k = terms - 1; k >= 0; k--) tail = tail.add(power(over(1, shift(x, k)), s));
-  return tail;
+  let sum = repeated(over(c, shift(x, terms - 1)), s);
+  for (let k = terms - 2; k >= 0; k--) sum = sum.add(repeated(over(c, shift(x, k)), s));
+  return scale(sum.eq(floatConst(Infinity, x.dtype)).where(sum, sum.add(tail)), rest);
 }
 
 function factorial(n: number): number {
@@ -213,17 +229,33 @@ function cotangent(n: number): number[] {
   return q;
 }
 
+/** From this order on, the terms of few poles are the derivative of pi cot(pi x). */
+const FEW_POLES = 24;
+
+/** The nth derivative of pi cot(pi x) for |x| <= 1/2: by that of the cotangent, or of many orders by the nearest poles. */
+function cotangentSlope(n: number, x: UOp, isPole: UOp): UOp {
+  if (n < FEW_POLES) return scale(horner(cotangent(n), cotPi(select(isPole, 0.5, x))), Math.PI ** (n + 1));
+  const d = x.dtype, [c, rest] = evenedFactorial(n), near = select(isPole, 0.5, x);
+  const term = (k: number): UOp => repeated(over(c, shift(near, k)), n + 1);
+  let others = term(4);
+  for (const k of [-4, 3, -3, 2, -2, 1, -1]) others = others.add(term(k));
+  const own = term(0), isHuge = absNode(own).eq(floatConst(Infinity, d)); // then it is more than the others
+  const half = absNode(near).eq(floatConst(0.5, d)); // of odd powers what lies on both sides cancels
+  const sum = isHuge.where(own, own.add(others)), whole = n % 2 === 0 ? half.where(constant(0, d), sum) : sum;
+  return scale(whole, n % 2 === 0 ? rest : -rest);
+}
+
 const POLYGAMMA: GradientArg[] = [];
 /** The nth derivative of {@linkcode digammaNode}; infinite at 0 and below it at integers. */
 export function polygammaNode(n: number, x: UOp): UOp {
   if (n === 0) return digammaNode(x);
   const d = x.dtype, zero = constant(0, d), below = lt(x, 0.5), a = below.where(shift(scale(x, -1), 1), x);
-  const sign = n % 2 === 1 ? 1 : -1, value = scale(zeta(n + 1, a), sign * factorial(n));
+  const sign = n % 2 === 1 ? 1 : -1, value = scale(scaledZeta(n, a), sign);
   // (-1)^n psi(1 - x) - psi(x) is the nth derivative of pi cot(pi x), whose terms all have one sign
   const rest = below.where(x.add(scale(roundNode(x), -1)), floatConst(0.5, d));
-  const isPole = rest.eq(zero), cot = cotPi(select(isPole, 0.5, rest));
-  const turned = horner(cotangent(n), cot);
-  const reflected = scale(value, -sign).add(scale(turned, -(Math.PI ** (n + 1))));
+  const isPole = rest.eq(zero), turned = cotangentSlope(n, rest, isPole);
+  const isHuge = absNode(turned).eq(floatConst(Infinity, d));
+  const reflected = isHuge.where(zero, scale(value, -sign)).add(scale(turned, -1));
   const found = below.where(isPole.where(floatConst(sign * Infinity, d), reflected), value);
   return withGradient(found, [x], POLYGAMMA[n] ??= slope((u) => polygammaNode(n + 1, u)));
 }
