@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { isLog2E } from "../uop/algebra/symbolic.ts";
 import { Ops } from "../uop/core/ops.ts";
 import type { UOp } from "../uop/core/uop.ts";
 
@@ -11,5 +12,5 @@ import type { UOp } from "../uop/core/uop.ts";
 export function naturalExponent(u: UOp): UOp | undefined {
   if (u.op !== Ops.EXP2 || u.src[0].op !== Ops.MUL || u.dtype.bits < 32) return undefined;
   const [y, c] = u.src[0].src;
-  return c.isConst(u.dtype.bits === 64 ? Math.LOG2E : Math.fround(Math.LOG2E)) ? y : undefined;
+  return isLog2E(c) ? y : undefined;
 }

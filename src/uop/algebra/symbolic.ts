@@ -200,6 +200,11 @@ function keepsAbove(u: UOp, m: UOp, k: number): boolean {
   return ((m.arg | low) | 0) === (ones | 0);
 }
 
+/** Is it log2(e) as float32 or float64 has it? */
+export function isLog2E(c: UOp): boolean {
+  return c.isConst(c.dtype.bits === 64 ? Math.LOG2E : Math.fround(Math.LOG2E));
+}
+
 /** (x op a) op b -> x op (a op b). Integers and bools; floats only where nothing rounds. Every stage. */
 const pmAssociative = new PatternMatcher("associative", [
   rule(
@@ -211,6 +216,7 @@ const pmAssociative = new PatternMatcher("associative", [
       if (u.op !== v.op || x.op === Ops.CONST) return undefined;
       if (u.dtype.isFloat && u.op !== Ops.MAX) {
         if (u.op !== Ops.MUL || (Math.abs(c0.value) !== 1 && Math.abs(c1.value) !== 1)) return undefined;
+        if (isLog2E(c1)) return undefined; // a power of e is told by it (renderer/natural.ts), and that of -x, too
       }
       const k = foldConst(u.op, u.dtype, [c0, c1]);
       return k === undefined ? undefined : x.alu(u.op, k);
