@@ -18,6 +18,7 @@ import { graphRewrite, type Pass, runPasses, substitute } from "../uop/rewrite/r
 import { rebuild } from "../uop/rewrite/walk.ts";
 import { partLoops } from "./ast/part_loops.ts";
 import { simplifyRanges } from "./ast/simplify.ts";
+import { skipProducts } from "./ast/skip_products.ts";
 import { ungate } from "./ast/ungate.ts";
 import { choose, spread } from "./choose/choose.ts";
 import { cheaperRows } from "./choose/loop_plans.ts";
@@ -166,6 +167,7 @@ export const KERNEL_PASSES: readonly Pass<KernelState>[] = [
   { name: "simplify indices", run: simplifyKernel, spec: specKernel },
   { name: "gate threads", when: onGrid, run: gateThreads },
   { name: "part loops", when: isChosen, run: partLoops, spec: specKernel },
+  { name: "skip products", when: isChosen, run: skipProducts, spec: specKernel },
   { name: "roll stores", when: (k) => onLoops(k) && k.caps.vectorBytes > 0, run: roll, spec: specKernel },
   { name: "expand, lower reduces", run: expandRanges, spec: specLowered },
   { name: "place threads", when: onGrid, run: (u, k) => substitute(u, k.placement!.places), spec: specLowered },

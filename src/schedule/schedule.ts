@@ -506,13 +506,18 @@ function bind(
     for (const { kind, entries: [to, from] } of variant.items) {
       if (kind === "copy" && storages[from]?.weak === true && storages[to] !== undefined) storages[to]!.weak = true;
     }
-    const now = new Map<UOp, UOp>();
+    const now = new Map<UOp, UOp>(), nodes = new Map<UOp, UOp>();
     for (const { at, entry, version } of variant.becomes) {
       const u = real.get(key.order[at]) ?? key.order[at], storage = storages[entry];
       // a constant stays one: it stands for all that are equal
       if (storage === undefined || isBoundNode(u) || u.op === Ops.CONST) continue;
       if (u.op === Ops.AFTER) storage.writtenAt = u.src[u.src.length - 1].line ?? storage.writtenAt;
-      const node = bufferNode(storage, before[entry] + version, divided !== undefined);
+      // one node for a value under several shapes: gradients find what they are of by it
+      const value = unreshaped(u), end = before[entry] + version;
+      let node = nodes.get(value);
+      if (node === undefined || !isVersion(node, storage, end)) {
+        nodes.set(value, node = bufferNode(storage, end, divided !== undefined));
+      }
       now.set(u, withExtents(reshape(node, shapeOf(u)), extentsOf(u)));
       const buffer = buffers[entry];
       buffer.shape ??= shapeOf(u);
@@ -536,4 +541,15 @@ function bind(
   };
   const { order } = key;
   return { variant, buffers, lines, vars, temporaries: blocks, written, storages, made: fresh, order, cached, commit };
+}
+
+/** What a node is, whatever its shape. */
+function unreshaped(u: UOp): UOp {
+  while (u.op === Ops.RESHAPE) u = u.src[0];
+  return u;
+}
+
+function isVersion(node: UOp, storage: Storage, version: number): boolean {
+  const arg = argOf(node, Ops.BUFFER);
+  return arg.storage === storage && arg.version === version;
 }

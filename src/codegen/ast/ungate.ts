@@ -15,7 +15,7 @@ import { constant, index, load, mayHave, type UOp } from "../../uop/core/uop.ts"
 import { lanesOf, rebuildKernel } from "./replace_ranges.ts";
 
 /** The gate of a factor of a product: that of the LOAD below casts, with 0 where it does not hold. undefined for none. */
-function gateOf(u: UOp): UOp | undefined {
+export function gateOf(u: UOp): UOp | undefined {
   while (u.op === Ops.CAST) u = u.src[0];
   if (u.op !== Ops.LOAD || u.src.length > 1 || u.src[0].op !== Ops.INDEX) return undefined;
   return u.src[0].src[2] as UOp | undefined;

@@ -13,7 +13,7 @@ import { constant, iota, type UOp, uop } from "../../uop/core/uop.ts";
 import { type NestedArray, TensorBase } from "../handle/base.ts";
 import { floatConst } from "../nodes/numeric.ts";
 import { castNode } from "../nodes/scalars.ts";
-import { searchNode } from "../nodes/segments.ts";
+import { equalBins, searchNode } from "../nodes/segments.ts";
 import { hostValues } from "../nodes/select.ts";
 import type { StatisticsTensor } from "./statistics.ts";
 
@@ -104,7 +104,9 @@ export abstract class HistogramTensor extends TensorBase {
     edges = this.wrap(own(edges.uop));
     const count = edges.shape[0] - 1;
     const last = edges.at(count);
-    const found = this.wrap(searchNode(edges.uop, x.uop, true)).sub(1);
+    const ends = typeof bins === "number" && min !== undefined && max !== undefined ? [min, max] : undefined;
+    const place = ends && equalBins(edges.uop, x.uop, ends[0], ends[1]);
+    const found = this.wrap(place ?? searchNode(edges.uop, x.uop, true).add(-1));
     const bin = x.eq(last).where(count - 1, x.gt(last).logicalNot().bitwiseAnd(x.eq(x)).where(found, -1)) as this;
     let counts = bin.counted(count, weights === undefined ? undefined : this.wrap(weights.uop).flatten());
     if (density) {

@@ -23,6 +23,7 @@ import { GradientArg } from "../../uop/graph/given_gradient.ts";
 import { isRange, nodeView } from "../../uop/graph/view.ts";
 import { iotaAlong, padConstant } from "./movement_nodes.ts";
 import { reduceNode } from "./reduce_nodes.ts";
+import { floatConst } from "./numeric.ts";
 import { castNode, scalarConst } from "./scalars.ts";
 import { gatherNode, selectNode } from "./select.ts";
 import { sortedPositions } from "./sorted_positions.ts";
@@ -31,6 +32,8 @@ import { sortedPositions } from "./sorted_positions.ts";
 const DIRECT = 1 << 20;
 /** The same where devices could go through the keys: below it they are not asked (LEAST_TERMS of keyed_kernels.ts). */
 const FEW = 1 << 14;
+/** Ends of equal bins, and one over what they are wide, up to which places among them are numbers that float32 has. */
+const LARGEST = 1e30;
 /** Rows of a run that one kernel combines. */
 const BLOCK = 16;
 /** Elements that a kernel could have computed in the time that it takes to launch one. */
@@ -67,21 +70,50 @@ function before(a: UOp, b: UOp): UOp {
   return a.dtype.isFloat ? a.lt(b).or(b.ne(b).and(a.eq(a))) : a.lt(b);
 }
 
+/** Elements of a table, at most, of which each is compared with each value: lanes do that sooner than they search by halves. */
+const COUNTED = 24;
+
 /**
- * For each value how many of the sorted last axis stand before it (or, with `right`, not behind it): int32, by binary
- * search. `sorted` is `[...lead, n]`, `values` `[...lead, m]`.
+ * For each value how many of the sorted last axis stand before it (or, with `right`, not behind it): int32, by comparing
+ * with each where there are few, else by binary search. `sorted` is `[...lead, n]`, `values` `[...lead, m]`.
  */
 export function searchNode(sorted: UOp, values: UOp, right: boolean): UOp {
-  const axis = shapeOf(sorted).length - 1, n = shapeOf(sorted)[axis];
+  const lead = shapeOf(sorted), axis = lead.length - 1, n = lead[axis], m = shapeOf(values)[axis];
   const zero = constant(0, positionDType(n + 1)), one = constant(1, dtypes.bool);
+  /** Do elements stand before the values that they are beside? */
+  const pass = (probe: UOp, at: UOp): UOp => right ? before(at, probe).xor(one) : before(probe, at);
+  if (n > 1 && n <= COUNTED && m > n) {
+    const all = [...lead.slice(0, -1), m, n];
+    const probe = broadcastTo(reshape(sorted, [...lead.slice(0, -1), 1, n]), all);
+    const at = broadcastTo(reshape(values, [...lead.slice(0, -1), m, 1]), all);
+    return reshape(reduceNode(castNode(pass(probe, at), zero.dtype), Ops.ADD, [axis + 1]), shapeOf(values));
+  }
   let found = broadcastTo(zero, shapeOf(values));
-  for (let step = 2 ** Math.floor(Math.log2(Math.max(n, 1))); n > 0 && step >= 1; step /= 2) {
-    const next = found.add(step), inside = next.lt(n + 1);
-    const probe = gatherNode(sorted, axis, inside.where(next.add(-1), zero));
-    const pass = right ? before(values, probe).xor(one) : before(probe, values);
-    found = inside.and(pass).where(next, found);
+  // numbers are added, not selected: a branch would be mispredicted half of the time
+  for (let left = n; left > 0;) {
+    const half = Math.max(left >> 1, 1), probe = gatherNode(sorted, axis, found.add(half - 1));
+    found = found.add(castNode(pass(probe, values), zero.dtype).mul(half));
+    left = left > 1 ? left - half : 0;
   }
   return found;
+}
+
+/**
+ * For each value, from `low` to `high`, in which of the bins between `edges` it is: the last one that does not begin behind
+ * it. `edges` is `[bins + 1]` and stands nearly where equal bins between both ends have them, so that a product tells the
+ * bin, or one beside it. undefined where that is not certain, and of so few that each is compared sooner.
+ */
+export function equalBins(edges: UOp, values: UOp, low: number, high: number): UOp | undefined {
+  const d = edges.dtype, bins = shapeOf(edges)[0] - 1, step = (high - low) / bins;
+  const most = Math.max(Math.abs(low), Math.abs(high)), unit = d === dtypes.float64 ? 2 ** -52 : 2 ** -23;
+  // the product is off by a few units of its own, edges by a few of the larger end
+  const isNear = most < LARGEST && step > 1 / LARGEST && 4 * unit * (bins + most / step) < 0.5;
+  if (!isNear || bins < COUNTED) return undefined;
+  const begin = floatConst(low, d), isInside = before(values, begin).or(before(floatConst(high, d), values)).ne(1);
+  const place = isInside.where(values.sub(begin).mul(floatConst(1 / step, d)), floatConst(0, d));
+  const last = constant(bins - 1, dtypes.int32), near = place.cast(dtypes.int32), bin = near.lt(last).where(near, last);
+  const edge = (i: UOp): UOp => gatherNode(edges, 0, i), one = (u: UOp): UOp => castNode(u, dtypes.int32);
+  return bin.add(one(before(values, edge(bin.add(1))).ne(1))).sub(one(before(values, edge(bin))));
 }
 
 /** 0, 1, ..., size-1 along the last axis, under `[...lead, size]`. */
