@@ -170,7 +170,8 @@ test("a disk that is full wherever one looks: an error that says so", async (fol
     stderr,
     /DeviceError: Cannot open device CLANG: .*cc cannot compile the runtime: .*No space left on device; available here: WASM/,
   );
-  assert.deepEqual(filesBelow(folder), [cc]);
+  // what was lowered needs no compiler, and is whole
+  assert.deepEqual(filesBelow(folder).filter((f) => !f.startsWith(`${folder}/cache/lowered/`)), [cc]);
 });
 
 // ---- compilers
