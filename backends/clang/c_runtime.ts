@@ -523,7 +523,7 @@ uint64_t dino_symbol(uint64_t handle, const char *name) {
 ${MEMORY_SOURCE}
 /* Memory that ends where a page without access begins, and starts at most a page behind one: for tests. */
 static uint64_t page_size(void) { return (uint64_t)sysconf(_SC_PAGESIZE); }
-static uint64_t whole_pages(uint64_t nbytes) { return (nbytes + page_size() - 1) / page_size() * page_size(); }
+static uint64_t whole_pages(uint64_t nbytes) { return round_up(nbytes, page_size()); }
 
 uint64_t dino_alloc_guarded(uint64_t nbytes) {
   uint64_t page = page_size(), body = whole_pages(nbytes);

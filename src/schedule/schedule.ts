@@ -513,7 +513,7 @@ function bind(
       if (storage === undefined || isBoundNode(u) || u.op === Ops.CONST) continue;
       if (u.op === Ops.AFTER) storage.writtenAt = u.src[u.src.length - 1].line ?? storage.writtenAt;
       // one node for a value under several shapes: gradients find what they are of by it
-      const value = unreshaped(u), end = before[entry] + version;
+      const value = stripReshape(u), end = before[entry] + version;
       let node = nodes.get(value);
       if (node === undefined || !isVersion(node, storage, end)) {
         nodes.set(value, node = bufferNode(storage, end, divided !== undefined));
@@ -541,12 +541,6 @@ function bind(
   };
   const { order } = key;
   return { variant, buffers, lines, vars, temporaries: blocks, written, storages, made: fresh, order, cached, commit };
-}
-
-/** What a node is, whatever its shape. */
-function unreshaped(u: UOp): UOp {
-  while (u.op === Ops.RESHAPE) u = u.src[0];
-  return u;
 }
 
 function isVersion(node: UOp, storage: Storage, version: number): boolean {

@@ -9,14 +9,14 @@
  *
  * @module
  */
-import { prod, rangeOf } from "../../helpers/math.ts";
+import { rangeOf } from "../../helpers/math.ts";
 import { factorsOf } from "../../uop/algebra/contraction.ts";
 import { evalOp } from "../../uop/algebra/eval.ts";
 import { joinAnd, splitAnd } from "../../uop/algebra/valid.ts";
 import { argOf, AxisKind, type ConstValue } from "../../uop/core/args.ts";
 import { carrierOf, reduce } from "../../uop/core/carrier.ts";
 import { isAlu, Ops } from "../../uop/core/ops.ts";
-import { freeIds, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
+import { freeIds, iterationsOf, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
 import { constant, mayHave, range, toposort, type UOp } from "../../uop/core/uop.ts";
 import { gateOf } from "./ungate.ts";
 import { isReduceKind, kindOf } from "./range_facts.ts";
@@ -37,17 +37,17 @@ function isLoop(r: UOp): boolean {
 
 /** How many copies of `u` an iteration of its loops makes. */
 function copiesOf(u: UOp): number {
-  return prod(rangesOf(u).map((r) => kindOf(r) === AxisKind.UPCAST || kindOf(r) === AxisKind.UNROLL ? sizeOf(r) : 1));
+  return iterationsOf(rangesOf(u).filter((r) => kindOf(r) === AxisKind.UPCAST || kindOf(r) === AxisKind.UNROLL));
 }
 
 /** How often the loops of `u` go around. */
 function loopsOf(u: UOp): number {
-  return prod(rangesOf(u).map((r) => isLoop(r) ? sizeOf(r) : 1));
+  return iterationsOf(rangesOf(u).filter(isLoop));
 }
 
 /** The share of iterations in which a condition holds, of as many as are looked at; undefined where it has no value. */
 function shareOf(condition: UOp): number | undefined {
-  const nodes = toposort(condition), ranges = rangesOf(condition), all = prod(ranges.map(sizeOf));
+  const nodes = toposort(condition), ranges = rangesOf(condition), all = iterationsOf(ranges);
   const looks = Math.min(all, LOOKS);
   let held = 0;
   for (let i = 0; i < looks; i++) {

@@ -10,7 +10,7 @@ import { type Call, op, type OpRow, type Result } from "../values/node_call.ts";
 import { valueOf } from "../values/value.ts";
 
 /** The dtype that statistics are computed in: no smaller than float32. */
-function stash(x: Tensor): Tensor {
+export function stash(x: Tensor): Tensor {
   return x.dtype === dtypes.float64 ? x : x.float();
 }
 /** A vector along axis 1. */

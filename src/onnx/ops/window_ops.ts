@@ -8,6 +8,7 @@ import { dtypeMin, dtypes } from "../../dtype/dtype.ts";
 import { prod, stridesOf } from "../../helpers/math.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import { type Call, op, type OpRow, type Result } from "../values/node_call.ts";
+import { stash } from "./norm_ops.ts";
 
 /** Windows over the spatial axes. */
 export interface Windows {
@@ -89,17 +90,12 @@ function convTranspose(c: Call): Result {
   return c.like(c.has(2) ? cut.add(c.x(2).reshape([1, -1, ...ones])) : cut);
 }
 
-/** As floats of at least 32 bits. */
-function wide(x: Tensor): Tensor {
-  return x.dtype === dtypes.float64 ? x : x.float();
-}
-
 /** Means over windows: what lies outside counts, or not. */
 export function averages(c: Call, x: Tensor): Tensor {
   const win = windowsOf(c, x.shape.slice(2), c.ints("kernel_shape"));
   const mean = (t: Tensor) => t.avgPool2d([...win.kernel], { stride: [...win.strides], dilation: [...win.dilations] });
   if (win.pads.every(([a, b]) => a === 0 && b <= 0)) return mean(padded(x, win.pads, 0));
-  const y = wide(x), inner = Tensor.ones([1, 1, ...x.shape.slice(2)], { dtype: y.dtype });
+  const y = stash(x), inner = Tensor.ones([1, 1, ...x.shape.slice(2)], { dtype: y.dtype });
   const outer = padded(inner, win.before.map((b, i) => [b, win.after[i]] as const), 1),
     all = c.int("count_include_pad", 0) === 1;
   const weight = all
@@ -109,7 +105,7 @@ export function averages(c: Call, x: Tensor): Tensor {
 }
 
 function lpPool(c: Call): Result {
-  const x = wide(c.x(0)), p = c.int("p", 2), win = windowsOf(c, x.shape.slice(2), c.ints("kernel_shape"));
+  const x = stash(c.x(0)), p = c.int("p", 2), win = windowsOf(c, x.shape.slice(2), c.ints("kernel_shape"));
   const y = padded(x.abs().pow(p), win.pads, 0);
   const sum = y.avgPool2d([...win.kernel], { stride: [...win.strides], dilation: [...win.dilations] }).mul(
     prod(win.kernel),
