@@ -20,14 +20,15 @@ for (const { name, command } of LAUNCHERS) {
       stdout: "piped",
       stderr: "null",
     }).spawn();
-    const reader = child.stdout.getReader();
-    await reader.read(); // it goes, for eight seconds if nobody ends it
-    const start = performance.now();
+    const reader = child.stdout.pipeThrough(new TextDecoderStream()).getReader();
+    assert.match((await reader.read()).value!, /it goes/); // for 30 seconds, if nobody ends it
     child.kill("SIGINT");
-    while (!(await reader.read()).done); // a rank that lives holds the pipe
+    let rest = "";
+    for (let part; !(part = await reader.read()).done;) rest += part.value; // a rank that lives holds the pipe
     const { code, signal } = await child.status;
-    assert.ok(code !== 0 || signal !== null, "it does not look like a success");
-    assert.ok(performance.now() - start < 7000, "they were ended, and did not end by themselves");
+    assert.doesNotMatch(rest, /its end/, "they were ended, and did not end by themselves");
+    // of MPICH's launcher, which may hear of the ranks' ends before it knows why, the status is 2 or 0
+    if (name !== "MPICH") assert.ok(code !== 0 || signal !== null, "it does not look like a success");
   });
 }
 

@@ -154,7 +154,7 @@ Deno.test("download: a model is loaded by its URL, and the second time from the 
         }
       });
       assertEquals(asked.length, 1);
-      assertEquals([...Deno.readDirSync(folder)].map((e) => e.name), ["models"]);
+      assertEquals([...Deno.readDirSync(`${folder}/models`)].length, 1);
     } finally {
       await Deno.remove(folder, { recursive: true });
     }

@@ -84,20 +84,17 @@ function wrong(got: number[], want: number[], dtype: Float, most: number[] | num
 
 for (const name of await devicesHere()) {
   for (const dtype of ["float32", "float64"] as const) {
-    Deno.test({
-      name: `range: zeta, polygamma and Airy's function in ${dtype} on ${name}`,
-      ignore: !(await Device.open(name)).renderer.caps.computeDTypes.some((d) => d.name === dtype),
-      fn: async () => {
-        const of = (values: readonly number[]): Tensor => new Tensor(values, { dtype, device: name });
-        const zeta = of(ZETA.map(([s]) => s)).zeta(of(ZETA.map(([, q]) => q)));
-        assert.deepEqual(wrong(await zeta.tolist() as number[], ZETA.map(([, , w]) => w), dtype, 8), []);
-        const poly = await Promise.all(POLYGAMMA.map(([n, x]) => of([x]).polygamma(n).item()));
-        // x + k is rounded before it is raised to the power n + 1
-        const most = POLYGAMMA.map(([n]) => 16 + n / 2);
-        assert.deepEqual(wrong(poly as number[], POLYGAMMA.map(([, , w]) => w), dtype, most), []);
-        const airy = of(AIRY.map(([x]) => x)).airyAi();
-        assert.deepEqual(wrong(await airy.tolist() as number[], AIRY.map(([, w]) => w), dtype, 8, 0.1), []);
-      },
+    if (!(await Device.open(name)).renderer.caps.computeDTypes.some((d) => d.name === dtype)) continue;
+    Deno.test(`range: zeta, polygamma and Airy's function in ${dtype} on ${name}`, async () => {
+      const of = (values: readonly number[]): Tensor => new Tensor(values, { dtype, device: name });
+      const zeta = of(ZETA.map(([s]) => s)).zeta(of(ZETA.map(([, q]) => q)));
+      assert.deepEqual(wrong(await zeta.tolist() as number[], ZETA.map(([, , w]) => w), dtype, 8), []);
+      const poly = await Promise.all(POLYGAMMA.map(([n, x]) => of([x]).polygamma(n).item()));
+      // x + k is rounded before it is raised to the power n + 1
+      const most = POLYGAMMA.map(([n]) => 16 + n / 2);
+      assert.deepEqual(wrong(poly as number[], POLYGAMMA.map(([, , w]) => w), dtype, most), []);
+      const airy = of(AIRY.map(([x]) => x)).airyAi();
+      assert.deepEqual(wrong(await airy.tolist() as number[], AIRY.map(([, w]) => w), dtype, 8, 0.1), []);
     });
   }
 }
