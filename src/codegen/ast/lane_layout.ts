@@ -1,18 +1,34 @@
 /**
  * How the lanes of an access lie in memory where they are no neighbors: a few elements apart, or each at the begin of a row
- * of copies. Such lanes are accessed as whole vectors and shuffled (lower/lane_shuffles.ts); what that costs is in
- * machine/cost_model.ts.
+ * of copies. Such lanes are accessed as whole vectors and shuffled (lower/lane_shuffles.ts), and so are lanes that a
+ * reduction combines (lower/lower_reduce.ts); what that costs is in machine/cost_model.ts.
  *
  * @module
  */
 import { slopeOf } from "../../uop/algebra/linear_form.ts";
 import { argOf, AxisKind } from "../../uop/core/args.ts";
+import type { CarrierArg } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { dependsOn, rangesOf } from "../../uop/core/ranges.ts";
 import { mayHave, type UOp } from "../../uop/core/uop.ts";
 
 /** Steps from lane to lane at which whole vectors are read and lanes picked from them. */
 export const SHUFFLED_STEPS: readonly number[] = [-1, 2, 3, 4];
+/** Vectors of fewer lanes are combined a lane at a time. */
+const LEAST_LANES = 4;
+
+/** Are the lanes of a reduction combined by shuffles? */
+export function joinsLanes(carrier: CarrierArg, n: number): boolean {
+  return carrier.lanes === 1 && carrier.join === undefined && n >= LEAST_LANES && (n & (n - 1)) === 0;
+}
+
+/** Vectors of `n` lanes, of `copies`, of which the lanes are combined together: halves of two of them are a vector again. */
+export function joinedVectors(copies: number, n: number): number {
+  let m = 1;
+  while (2 * m <= Math.min(n, copies)) m *= 2;
+  return m;
+}
+
 /** Least copies in a row, but where a vector has fewer lanes. */
 const LEAST_ROW = 4;
 

@@ -22,7 +22,7 @@ import { after, constant, index, load, store, type UOp, uop } from "../../uop/co
 import type { PatternMatcher } from "../../uop/rewrite/matcher.ts";
 import { settle, substitute } from "../../uop/rewrite/rewrite.ts";
 import { broadcast, buildAlu, extract, vectorize } from "../ast/alu_builder.ts";
-import { laneShuffle } from "../ast/lane_layout.ts";
+import { joinsLanes, laneShuffle } from "../ast/lane_layout.ts";
 import { compareLoops, isGroup, isThreadKind, kindOf } from "../ast/range_facts.ts";
 import { guardedProduct } from "../ast/ungate.ts";
 import { rowRead } from "../opt/tensor_core.ts";
@@ -31,11 +31,16 @@ import { Copies, CopyMemo } from "./copies.ts";
 import { combineRows, combineThreads } from "./group_reduce.ts";
 import { elementsOfRows, lowerMaximum, lowerScaled, type ScaleJob } from "./scaled_sums.ts";
 import { columnsOf, pickSteps, reversed, rowsOf, stepStart } from "./lane_shuffles.ts";
-import { accumulatorsFor, lowerReduce, TILES } from "./lower_reduce.ts";
+import { accumulatorsFor, combineLanes, lowerReduce, TILES } from "./lower_reduce.ts";
 import { StageMemory } from "./stage_memory.ts";
 
 /** What is made for copies, and where each stands in the order to compute them in. */
 type Ranked = [rank: number, made: UOp][];
+
+/** Is a REDUCE one of lower/scaled_sums.ts? */
+function isScaled(u: UOp): boolean {
+  return u.arg instanceof RowMaximum || u.arg instanceof ScaledSum;
+}
 
 class Expander {
   private readonly copies: Copies;
@@ -402,14 +407,20 @@ class Expander {
     const { copies } = this, key = copies.keyOf(u);
     const known = this.reduces.get(u, key);
     if (known !== undefined) return known;
-    const threads = u.src.find(isGroup);
-    if (threads === undefined) return this.reduces.set(u, key, this.reduceOne(u));
-    // the partial results of all copies go through one exchange
+    const threads = u.src.find(isGroup), keepsLanes = threads === undefined && this.joinsLanes(u);
+    if (threads === undefined && !keepsLanes) return this.reduces.set(u, key, this.reduceOne(u));
+    // the partial results of all copies go through one exchange, or their lanes are combined together
     const keys: number[] = [], values: (readonly UOp[])[] = [];
     copies.each(copies.expandedIn(u), () => {
       keys.push(copies.keyOf(u));
-      values.push(this.reduceOne(u));
+      values.push(this.reduceOne(u, keepsLanes));
     });
+    if (threads === undefined) {
+      const vectors = values.map(([v]) => v), finish = (v: UOp): UOp => this.finish(v);
+      const results = combineLanes(this.finishing(carrierOf(u)), vectors, finish);
+      keys.forEach((k, i) => this.reduces.set(u, k, [results[i]]));
+      return this.reduces.get(u, key)!;
+    }
     const results = combineThreads({
       carrier: carrierOf(u),
       values,
@@ -422,6 +433,14 @@ class Expander {
     });
     keys.forEach((k, i) => this.reduces.set(u, k, results[i]));
     return this.reduces.get(u, key)!;
+  }
+
+  /** Does a REDUCE combine lanes by shuffles? Those of a grid's threads are registers. */
+  private joinsLanes(u: UOp): boolean {
+    const { copies } = this, carrier = carrierOf(u);
+    if (this.warp > 1 || u.arg instanceof RowCarrier || isScaled(u)) return false;
+    const lane = u.src.slice(carrier.lanes).find((r) => copies.isExpanded(r) && copies.lane[copies.sets.position(r)]);
+    return lane !== undefined && joinsLanes(carrier, lane.src[0].value);
   }
 
   /** Ranges of threads that do not share a reduction with each other: those that some shared reduction depends on. */
@@ -469,11 +488,14 @@ class Expander {
   }
 
   /** What one thread reduces, for the current combination. */
-  private reduceOne(u: UOp): readonly UOp[] {
+  private reduceOne(u: UOp, keepsLanes: boolean = false): readonly UOp[] {
     const { copies } = this;
     if (u.arg instanceof RowCarrier) return combineRows(u.arg, u.src.map((s) => this.get(s)));
-    const isScaled = u.arg instanceof RowMaximum || u.arg instanceof ScaledSum;
-    const carrier = isScaled ? carrierOf(u) : u.src[0].op === Ops.WMMA ? tiles(u.dtype) : this.finishing(carrierOf(u));
+    const carrier = isScaled(u)
+      ? carrierOf(u)
+      : u.src[0].op === Ops.WMMA
+      ? tiles(u.dtype)
+      : this.finishing(carrierOf(u));
     const loops: UOp[] = [], unrolled: number[] = [];
     let reduceLanes = 1;
     for (let i = carrier.lanes; i < u.src.length; i++) {
@@ -485,7 +507,7 @@ class Expander {
         if (copies.lane[p]) reduceLanes = copies.sizes[p];
       }
     }
-    if (isScaled) return this.scaled(u, loops, unrolled);
+    if (isScaled(u)) return this.scaled(u, loops, unrolled);
     // in loops, what all copies add under one condition is skipped where that does not hold
     const isLoop = loops.length > 0 && !copies.rangesOf(u).some((r) => isThreadKind(kindOf(r)));
     const product = isLoop ? guardedProduct(u) : undefined;
@@ -499,6 +521,7 @@ class Expander {
       loops,
       lifts,
       reduceLanes,
+      keepsLanes,
       // sums of a unit that goes on by itself are as many as its lanes have room for
       accumulators: readsShared(u.src[0]) ? 1 : accumulatorsFor(results),
       set: (set) => {

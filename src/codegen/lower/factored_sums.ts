@@ -110,8 +110,9 @@ function planOf(u: UOp): Plan | undefined {
   for (let from = loops.length; from >= 0; from--) {
     const inside = [...loops.slice(from), ...copies], terms = termsOf(lift, inside), plan = { inside, terms };
     if (!Number.isFinite(copiesOf(inside)) || !terms.every((t) => t.outer.length > 0)) continue;
-    const saved = productsIn(lift, inside, lift) - workOf(lift, plan);
-    const isExact = terms.some((t) => t.inner.some(isWhole)) || terms.every((t) => t.inner.length === 0);
+    const isSame = terms.every((t) => t.inner.length === 0), added = isSame ? 1 - 1 / copiesOf(inside) : 0;
+    const saved = productsIn(lift, inside, lift) + added - workOf(lift, plan);
+    const isExact = isSame || terms.some((t) => t.inner.some(isWhole));
     if (saved > most && isExact) [best, most] = [plan, saved];
   }
   return best;

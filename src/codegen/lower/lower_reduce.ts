@@ -1,6 +1,7 @@
 /**
  * Lowers one kernel-level REDUCE to accumulators: initialized before its loops, combined with each lifted value inside,
- * read after. Vector accumulators of a VECTOR reduce axis are combined once, lane by lane, after the loops.
+ * read after. Vector accumulators of a VECTOR reduce axis are combined once, after the loops: those of several copies side
+ * by side, so that a step takes as many instructions for all of them as for one.
  *
  * Order of combination: within one accumulator in index order; then accumulators in order; then lanes in order, as a
  * tree of neighbors. It depends on nothing but the kernel, so reruns are bit-equal. A carrier's combine must be
@@ -8,11 +9,13 @@
  *
  * @module
  */
-import { AccArg } from "../../uop/core/args.ts";
+import { rangeOf } from "../../helpers/math.ts";
+import { AccArg, AxesArg } from "../../uop/core/args.ts";
 import { type CarrierArg, identityConst } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { load, store, type UOp, uop } from "../../uop/core/uop.ts";
 import { broadcast, extract } from "../ast/alu_builder.ts";
+import { joinedVectors } from "../ast/lane_layout.ts";
 
 /** Accumulators that keep the floating-point units busy: units times latency. */
 const BUSY_ACCUMULATORS = 8;
@@ -34,6 +37,8 @@ interface ReduceJob {
   readonly lifts: readonly (readonly UOp[])[];
   /** Lanes of a VECTOR reduce axis; 1 where there is none. */
   readonly reduceLanes: number;
+  /** Are the lanes combined by who asks, with those of other copies? */
+  readonly keepsLanes: boolean;
   /** Independent accumulators to use, at most `lifts.length`. */
   readonly accumulators: number;
   /** Told the values after each lift, by unrolled index: with copies side by side, the order to compute them in. */
@@ -61,7 +66,33 @@ export function combineTree(carrier: CarrierArg, values: readonly (readonly UOp[
   return row[0];
 }
 
-/** The value of each carrier lane after the reduction. */
+/** What is at even places of two vectors, and what is at odd ones, combined: neighbors. */
+function neighbors(carrier: CarrierArg, a: UOp, b: UOp, finish: (u: UOp) => UOp): UOp {
+  const n = a.dtype.count, picked = rangeOf(n).map((l) => 2 * l % (a === b ? n : 2 * n));
+  const [even, odd] = [0, 1].map((by) =>
+    finish(uop(Ops.LANES, a.dtype, [a, b], new AxesArg(picked.map((l) => l + by))))
+  );
+  return carrier.combine([even], [odd])[0];
+}
+
+/** The lanes of each vector combined as a tree of neighbors, of as many vectors at a time as they have lanes. */
+export function combineLanes(carrier: CarrierArg, vectors: readonly UOp[], finish: (u: UOp) => UOp): readonly UOp[] {
+  const n = vectors[0].dtype.count, made: UOp[] = [];
+  for (let from = 0; from < vectors.length;) {
+    const m = joinedVectors(vectors.length - from, n);
+    let row = vectors.slice(from, from + m);
+    for (let lanes = n; lanes > 1; lanes /= 2) {
+      row = row.length === 1
+        ? [neighbors(carrier, row[0], row[0], finish)]
+        : rangeOf(row.length / 2).map((i) => neighbors(carrier, row[2 * i], row[2 * i + 1], finish));
+    }
+    for (let l = 0; l < m; l++) made.push(finish(extract(row[0], l)));
+    from += m;
+  }
+  return made;
+}
+
+/** The value of each carrier lane after the reduction; where lanes are kept, the vector of what is to be combined. */
 export function lowerReduce(job: ReduceJob): readonly UOp[] {
   const { carrier, loops, reduceLanes, finish } = job;
   let n = reduceLanes;
@@ -106,6 +137,6 @@ export function lowerReduce(job: ReduceJob): readonly UOp[] {
     }
     total = combineTree(carrier, parts);
   }
-  if (reduceLanes === 1) return total;
+  if (reduceLanes === 1 || job.keepsLanes) return total;
   return combineTree(carrier, Array.from({ length: n }, (_, l) => total.map((x) => extract(x, l))));
 }

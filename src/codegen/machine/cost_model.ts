@@ -11,7 +11,7 @@ import { ceilDiv } from "../../helpers/math.ts";
 import { cacheShare, type Capabilities } from "../../renderer/renderer.ts";
 import { carrierOf } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { rowLength, SHUFFLED_STEPS } from "../ast/lane_layout.ts";
+import { joinedVectors, joinsLanes, rowLength, SHUFFLED_STEPS } from "../ast/lane_layout.ts";
 import type { Axis } from "../opt/axis.ts";
 import { type Access, alignmentOf, LINE, type Region } from "./access.ts";
 
@@ -21,6 +21,8 @@ export const LATENCY_ACCUMULATORS: number = 8;
 const COMBINE_LATENCY = 80;
 /** Cycles a lane of that at least: it is taken out and added, or compared, and what is no number kept. */
 const ADDED_LANE = 1.6, COMBINED_LANE = 4;
+/** Cycles of a step that combines neighbors by shuffles, of as many lanes as a vector has. */
+const ADDED_VECTOR = 2, COMBINED_VECTOR = 7;
 /** Cycles of an addition. */
 const LATENCY = 4;
 /** Uses of a packed tile below which packing is not considered: it reads, writes and reads each element again. */
@@ -261,11 +263,20 @@ export class CostModel {
   combining(r: Region, lane: number, lanes: number, tile: Tile): number {
     const { results, iterations } = this.laneRegion(r, lane, lanes);
     if (results === 0) return 0;
-    let copies = 1;
-    for (let t = 0; t < tile.length; t++) if (r.axes[tile[t][0]]) copies *= tile[t][1];
-    const each = carrierOf(r.root).key === "ADD" ? ADDED_LANE : COMBINED_LANE;
+    let copies = 1, beside = 1;
+    for (const [axis, k] of tile) {
+      if (!r.axes[axis]) continue;
+      copies *= k;
+      if (!r.own.includes(axis)) beside *= k;
+    }
+    const carrier = carrierOf(r.root), isSum = carrier.key === "ADD";
+    let each = (isSum ? ADDED_LANE : COMBINED_LANE) * lanes * r.lanes;
+    if (joinsLanes(carrier, lanes)) {
+      const m = joinedVectors(beside, lanes);
+      each = (isSum ? ADDED_VECTOR : COMBINED_VECTOR) * (m - 1 + Math.log2(lanes / m)) / m;
+    }
     // that of copies overlaps, and that of short reductions the next one
-    return results * Math.max(each * lanes * r.lanes, Math.min(COMBINE_LATENCY, iterations / results) / copies);
+    return results * Math.max(each, Math.min(COMBINE_LATENCY, iterations / results) / copies);
   }
 
   /** What the arithmetic of a region costs however it is tiled. */

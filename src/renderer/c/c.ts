@@ -374,10 +374,10 @@ const rules: Record<number, CRule> = {
   [Ops.LANES]: lanes,
 };
 
-const inOrderOf = new WeakMap<LinearProgram, ReadonlySet<UOp>>();
+const inOrderOf = new WeakMap<LinearProgram, ReadonlyMap<UOp, number>>();
 
 /** The LOADs of {@linkcode readsInOrder}. */
-function inOrder(program: LinearProgram): ReadonlySet<UOp> {
+function inOrder(program: LinearProgram): ReadonlyMap<UOp, number> {
   let loads = inOrderOf.get(program);
   if (loads === undefined) inOrderOf.set(program, loads = readsInOrder(program));
   return loads;
@@ -388,9 +388,10 @@ function words(w: CWriter, u: UOp, place: string): string {
   const t = type(w, u.dtype), name = `${shortName(u.dtype)}x${u.dtype.count}_w`;
   w.declare("prelude", PRELUDE);
   w.declare(name, `typedef ${t} ${name} __attribute__((aligned(1), may_alias));`);
-  if (!inOrder(w.program).has(u)) return `(*(const ${name} *)${place})`;
+  const ahead = inOrder(w.program).get(u);
+  if (ahead === undefined) return `(*(const ${name} *)${place})`;
   w.declare("AHEAD", READ_AHEAD);
-  return `(PREFETCH(${place}), *(const ${name} *)${place})`;
+  return `(PREFETCH(${place}, ${ahead}), *(const ${name} *)${place})`;
 }
 
 function load(w: CWriter, u: UOp, { base, name, at, mask }: CAddress): string {
@@ -404,7 +405,7 @@ function load(w: CWriter, u: UOp, { base, name, at, mask }: CAddress): string {
     text = `((${t})LOAD_MASKED${n}(&${name}[${at}], ${mask}))`;
   } else if (isPowerOfTwo(n) && inOrder(w.program).has(u)) {
     w.declare("AHEAD", READ_AHEAD);
-    text = `AHEAD(${t}, &${name}[${at}])`;
+    text = `AHEAD(${t}, &${name}[${at}], ${inOrder(w.program).get(u)})`;
   } else if (isPowerOfTwo(n)) text = `(*(const ${t}_u *)&${name}[${at}])`;
   else text = `((${t}){${Array.from({ length: n }, (_, l) => `(&${name}[${at}])[${l}]`).join(", ")}})`;
   if (!d.isBool) return text;

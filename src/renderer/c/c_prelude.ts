@@ -4,7 +4,6 @@
  *
  * @module
  */
-import { AHEAD } from "./read_ahead.ts";
 
 /**
  * What all units start with. Helpers are no functions of the unit that a compiler knows all calls of: of x < 16 ? max(x, 0) : 16
@@ -42,11 +41,11 @@ export const STREAM: string = `#if __has_builtin(__builtin_nontemporal_store)
 
 /** Reads a vector, and asks for what comes later; addresses past the end are no fault. */
 export const READ_AHEAD: string = `#if __has_builtin(__builtin_prefetch)
-#define PREFETCH(p) __builtin_prefetch((const char *)(p) + ${AHEAD})
+#define PREFETCH(p, n) __builtin_prefetch((const char *)(p) + (n))
 #else
-#define PREFETCH(p) ((void)0)
+#define PREFETCH(p, n) ((void)0)
 #endif
-#define AHEAD(T, p) (PREFETCH(p), *(const T##_u *)(p))`;
+#define AHEAD(T, p, n) (PREFETCH(p, n), *(const T##_u *)(p))`;
 
 /**
  * Loads vectors of 32 bits a lane of which a word has a bit where one is read; others are 0, and nothing is touched there. A

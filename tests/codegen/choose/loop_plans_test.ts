@@ -137,9 +137,9 @@ Deno.test("loop plans: many short rows are read whole and transposed, a lane eac
   for (
     const [rows, size, opts] of [
       [2000, 14, "VECTOR:0:16 UNROLL:0:4"],
-      [2000, 15, "VECTOR:0:16 UNROLL:0:4"],
+      [2000, 15, "UPCAST:0:8 PADTO:1:16 VECTOR:1:16"],
       [2000, 24, "VECTOR:0:16 UNROLL:0:8"],
-      [2000, 64, "VECTOR:0:16 UNROLL:0:16"],
+      [2000, 64, "UPCAST:0:8 VECTOR:1:16"],
       [3, 64, "VECTOR:1:16"],
       [2000, 4096, "VECTOR:1:16"],
     ] as const

@@ -3,6 +3,7 @@ import { assert, assertEquals } from "@std/assert";
 import { Device, schedule, Tensor } from "../../../mod.ts";
 import { KERNEL_PASSES, KernelState } from "../../../src/codegen/passes.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
+import { dependsOn } from "../../../src/uop/core/ranges.ts";
 import { toposort, type UOp } from "../../../src/uop/core/uop.ts";
 import { runPasses } from "../../../src/uop/rewrite/rewrite.ts";
 import { dequantize } from "../../../src/llm/files/block_formats.ts";
@@ -81,6 +82,42 @@ for (const device of devices.filter((d) => d === "CLANG" || d === "WASM")) {
         FORMS.map(([name, , form]) => [name, sumsIn(form(x, q, s, o), device)]),
         FORMS.map((f) => f.slice(0, 2)),
       );
+    }),
+  );
+}
+
+for (const device of devices.filter((d) => ["CLANG", "WASM"].includes(d))) {
+  Deno.test(
+    `factored sums ${device}: nothing that is the same along a loop is added in each step of it`,
+    optimized(() => {
+      const random = (shape: number[]) => Tensor.rand(shape, { device }).realize();
+      const { renderer } = Device.get(device), at = KERNEL_PASSES.findIndex((p) => p.name === "block long sums");
+      let sums = 0;
+      for (const [supers, blocks, size] of [[3, 8, 32], [2, 16, 16], [5, 2, 64]]) {
+        const whole = new Tensor(Int8Array.from({ length: 48 * supers * blocks * size }, (_, i) => i % 15), { device });
+        const q = whole.reshape([48, supers, blocks, size]).realize();
+        // what formats of blocks in blocks have: scales and offsets, each of both
+        const [d, dmin] = [0, 1].map(() => random([48, supers, 1, 1])),
+          [s, o] = [0, 1].map(() => random([48, supers, blocks, 1]));
+        for (const t of [1, 4]) {
+          const x = random([t, 1, supers, blocks, size]), mean = random([t, 1, supers, blocks, 1]);
+          const scaled = x.mul(q.float().mul(s.mul(d))), y = scaled.sub(mean.mul(o.mul(dmin))).sum([-1, -2, -3]);
+          for (const { ast } of schedule([y])) {
+            if (ast === undefined) continue;
+            for (const u of toposort(runPasses(KERNEL_PASSES.slice(0, at), ast, new KernelState(ast, renderer)))) {
+              if (u.op !== Ops.REDUCE) continue;
+              const loops = u.src.slice(1).filter((r) => r.op === Ops.RANGE), [lift] = u.src;
+              sums++;
+              assertEquals(
+                loops.filter((r) => !dependsOn(lift, r)).map((r) => r.arg),
+                [],
+                `${supers} ${blocks} ${size}`,
+              );
+            }
+          }
+        }
+      }
+      assert(sums >= 3 * 6, `${sums}`);
     }),
   );
 }

@@ -3,6 +3,7 @@ import { deepStrictEqual as assertEquals, ok } from "node:assert/strict";
 import { dtypes } from "../../../src/dtype/dtype.ts";
 import { AxisKind } from "../../../src/uop/core/args.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
+import { opCarrier, reduce } from "../../../src/uop/core/carrier.ts";
 import { index, load, param, range, sink, store, type UOp } from "../../../src/uop/core/uop.ts";
 import { CAPS, compile, opts, run } from "../harness.ts";
 
@@ -46,4 +47,41 @@ for (
     ok(count(Ops.EXTRACT) === 0);
     assertEquals(run(ast, data, undefined, CAPS.large, [], linear), run(ast, data, [], CAPS.scalar));
   });
+}
+
+/** What lanes give that are combined as a tree of neighbors, each step rounded. */
+function neighborTree(values: readonly number[], combine: (a: number, b: number) => number): number {
+  let row = values.slice();
+  while (row.length > 1) row = row.flatMap((a, i) => i % 2 === 1 ? [] : [Math.fround(combine(a, row[i + 1]))]);
+  return row[0];
+}
+
+for (const [op, combine] of [[Ops.ADD, (a, b) => a + b], [Ops.MAX, Math.max]] as [Ops, typeof Math.max][]) {
+  for (const [copies, lanes] of [[1, 16], [2, 4], [4, 4], [6, 8], [7, 4], [8, 8], [8, 16], [12, 16], [16, 4]]) {
+    Deno.test(`lane shuffles: ${op === Ops.ADD ? "sums" : "maxima"} of ${copies} rows side by side, ${lanes} lanes`, () => {
+      const rows = 2 * copies, n = 3 * lanes, f32 = dtypes.float32;
+      const i = range(rows, 0, AxisKind.LOOP), k = range(n, 1, AxisKind.REDUCE);
+      const row = load(index(param(1, f32, rows * n), i.mul(n).add(k)));
+      const ast = sink([store(index(param(0, f32, rows), i), reduce(opCarrier(op, f32), [row], [k]))]);
+      const x = Float32Array.from({ length: rows * n }, (_, at) => Math.sin(at * at) * 10 ** (at % 7 - 3));
+      const chosen = `VECTOR:1:${lanes}${copies === 1 ? "" : ` UPCAST:0:${copies}`}`;
+      const linear = compile(ast, opts(chosen), CAPS.large), out = new Float32Array(rows);
+      const [got] = run(ast, [out, x], undefined, CAPS.large, [], linear);
+      const want = Float32Array.from({ length: rows }, (_, r) => {
+        const sums = Array.from({ length: lanes }, (_, l) => {
+          const own = [0, 1, 2].map((v) => x[r * n + v * lanes + l]);
+          return own.reduce((a, b) => Math.fround(combine(a, b)));
+        });
+        return neighborTree(sums, combine);
+      });
+      assertEquals(got, want);
+      // of m rows m - 1 steps leave one vector, and the rest are for all of them; two shuffles each
+      let steps = 0;
+      for (let rest = copies, m = 1; rest > 0; rest -= m) {
+        for (m = 1; 2 * m <= Math.min(rest, lanes);) m *= 2;
+        steps += m - 1 + Math.log2(lanes / m);
+      }
+      assertEquals(linear.uops.filter((u) => u.op === Ops.LANES).length, 2 * steps);
+    });
+  }
 }

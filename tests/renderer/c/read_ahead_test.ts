@@ -52,7 +52,7 @@ for (
     `read ahead: ${name}`,
     optimized(() => {
       const program = toProgram(ast, renderer), source = renderer.render(program) as string;
-      const slots = [...readsInOrder(program)].map((u) => argOf(baseOf(u.src[0]), Ops.PARAM).slot);
+      const slots = [...readsInOrder(program).keys()].map((u) => argOf(baseOf(u.src[0]), Ops.PARAM).slot);
       assertEquals([...new Set(slots)], [...want]);
       const written = [...source.matchAll(/AHEAD\(\w+, &b(\d+)\[/g)].map((m) => Number(m[1]));
       assertEquals([...new Set(written)], [...want]);
@@ -77,5 +77,20 @@ Deno.test(
     for (const [, how, address] of reads) asked.set(address, [...asked.get(address) ?? [], how === "AHEAD"]);
     const line = [true, false]; // two vectors of 32 bytes
     assertEquals([...asked.values()], [[...line, ...line, ...line, ...line], Array(8).fill(false)]);
+  }),
+);
+
+Deno.test(
+  "read ahead: in long rows 16 KB further on, of short ones the row that comes after those that are read side by side",
+  optimized(() => {
+    for (const [n, bits, far] of [[1 << 16, 32, 16384], [512, 32, 0], [1024, 4, 0], [64, 32, 0]]) {
+      const rows = 4096, program = toProgram(bits === 4 ? nibbles(rows, n) : rowMajor(rows, n), renderer);
+      const copies = Number(/UPCAST:0:(\d+)/.exec(program.opts ?? "")?.[1] ?? 1), nbytes = n * bits / 8;
+      // as many groups of rows as 16 KB are
+      const groups = Math.ceil(16384 / (copies * nbytes));
+      const want = far === 0 ? groups * copies * nbytes : far, source = renderer.render(program) as string;
+      const asked = [...source.matchAll(/AHEAD\(\w+, &b1\[.*?\], (\d+)\)/g)].map((m) => Number(m[1]));
+      assertEquals([...new Set(asked)], [want], `${n}: ${program.opts}`);
+    }
   }),
 );
