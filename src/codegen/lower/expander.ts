@@ -30,7 +30,7 @@ import { Addresses, comparisonOf, laneBits, takesMask } from "./addresses.ts";
 import { Copies, CopyMemo } from "./copies.ts";
 import { combineRows, combineThreads } from "./group_reduce.ts";
 import { elementsOfRows, lowerMaximum, lowerScaled, type ScaleJob } from "./scaled_sums.ts";
-import { columnsOf, pickSteps, reversed, rowsOf, stepStart } from "./lane_shuffles.ts";
+import { columnsOf, joinedStores, pickSteps, reversed, rowsOf, stepStart } from "./lane_shuffles.ts";
 import { accumulatorsFor, combineLanes, lowerReduce, TILES } from "./lower_reduce.ts";
 import { StageMemory } from "./stage_memory.ts";
 
@@ -397,7 +397,7 @@ class Expander {
       }
       copies.env[p] = before;
     });
-    return stores;
+    return p < 0 ? joinedStores(stores, (v) => this.finish(v)) : stores;
   }
 
   // ---- reductions

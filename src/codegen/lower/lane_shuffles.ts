@@ -7,7 +7,7 @@
 import { rangeOf } from "../../helpers/math.ts";
 import { AxesArg } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { type UOp, uop } from "../../uop/core/uop.ts";
+import { store, type UOp, uop } from "../../uop/core/uop.ts";
 
 /** Lanes that stay together while groups of them change places: what hardware moves as one. */
 const GROUP = 4;
@@ -113,4 +113,44 @@ export function rowsOf(columns: readonly UOp[]): UOp[] {
   const m = columns.length, made = transposeBlocks(columns), n = made[0].dtype.count;
   const parts = rangeOf(n / m).map((k) => new AxesArg(rangeOf(m).map((i) => k * m + i)));
   return rangeOf(n).map((l) => lanes(made[l % m], made[l % m], parts[Math.floor(l / m)]));
+}
+
+/** Fewer lanes are stored one by one. */
+const LEAST_STORED = 4;
+
+/** How many stores from `first` on are of the first lanes of one vector, to neighbors: a power of two. */
+function lanesStored(stores: readonly UOp[], first: number): number {
+  const [{ src: [memory, start, gate] }, { src: [from] }] = stores[first].src as readonly UOp[];
+  let n = 0;
+  for (let same = gate === undefined; same && first + n < stores.length;) {
+    const [at, value] = stores[first + n].src;
+    same = value.op === Ops.EXTRACT && value.src[0] === from && value.arg === n && at.src.length === 2 &&
+      at.src[0] === memory && distance(start, at.src[1]) === n;
+    if (same) n++;
+  }
+  return n < LEAST_STORED ? 1 : 1 << Math.floor(Math.log2(n));
+}
+
+/** What `b` is more than `a`, where that is a constant; else NaN. */
+function distance(a: UOp, b: UOp): number {
+  const [x, y] = [a, b].map((u) =>
+    u.op === Ops.CONST
+      ? { c: u.value }
+      : u.op === Ops.ADD && u.src[1].op === Ops.CONST
+      ? { of: u.src[0], c: u.src[1].value }
+      : { of: u, c: 0 }
+  );
+  return x.of === y.of ? y.c - x.c : NaN;
+}
+
+/** Stores of copies in their order, of which those of the first lanes of a vector to neighbors are one of them all. */
+export function joinedStores(stores: readonly UOp[], finish: (u: UOp) => UOp): UOp[] {
+  const made: UOp[] = [];
+  for (let i = 0, n; i < stores.length; i += n) {
+    const [at, value] = stores[i].src, [from] = value.src;
+    n = lanesStored(stores, i);
+    if (n === 1) made.push(stores[i]);
+    else made.push(finish(store(at, finish(lanes(from, from, new AxesArg(rangeOf(n)))))));
+  }
+  return made;
 }

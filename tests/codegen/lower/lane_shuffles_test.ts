@@ -81,7 +81,13 @@ for (const [op, combine] of [[Ops.ADD, (a, b) => a + b], [Ops.MAX, Math.max]] as
         for (m = 1; 2 * m <= Math.min(rest, lanes);) m *= 2;
         steps += m - 1 + Math.log2(lanes / m);
       }
-      assertEquals(linear.uops.filter((u) => u.op === Ops.LANES).length, 2 * steps);
+      const count = (op: Ops): number => linear.uops.filter((u) => u.op === op).length;
+      // and lanes of which only the first are results are taken from the vector that is stored
+      const stored = linear.uops.filter((u) => u.op === Ops.STORE && u.src[0].op === Ops.INDEX);
+      const parts = stored.filter((u) => u.src[1].op === Ops.LANES && u.src[1].dtype.count < lanes).length;
+      assertEquals(count(Ops.LANES) - parts, 2 * steps);
+      assertEquals(stored.reduce((n, u) => n + u.src[1].dtype.count, 0), copies);
+      ok(copies < 4 || stored.length <= copies / 4 + copies % 4, `${stored.length} stores`);
     });
   }
 }
