@@ -33,6 +33,12 @@ function withId(r: UOp, id: number, size?: number): UOp {
  */
 export function separateNests(ast: UOp): UOp {
   let nextId = freeIds(rangesIn(ast)).range;
+  /** Loops of their own for those of a nest, outermost first: where one ends may hang on those around it. */
+  const copiesOf = (nest: readonly UOp[]): Map<UOp, UOp> => {
+    const map = new Map<UOp, UOp>();
+    for (const r of nest) map.set(r, withId(r, nextId++).withSrc([renameFree(r.src[0], map)]));
+    return map;
+  };
   /** By reduce range: the loops around it where it was first met, those that reduce with it included. */
   const around = new Map<UOp, readonly UOp[]>();
   ast = rebuildKernel(ast, (u, src) => {
@@ -50,7 +56,7 @@ export function separateNests(ast: UOp): UOp {
       for (const r of own) around.set(r, outside(r));
       return lanesOf(now);
     }
-    const map = new Map(own.map((r) => [r, withId(r, nextId++)]));
+    const map = copiesOf(own);
     const lifts = src.slice(0, n).map((s) => renameFree(s, map));
     return lanesOf(now.withSrc([...lifts, ...own.map((r) => map.get(r)!)]));
   });
@@ -62,7 +68,7 @@ export function separateNests(ast: UOp): UOp {
       chain.forEach((r, i) => prefix.set(r, key(i)));
       return s;
     }
-    return renameFree(s, new Map(chain.map((r) => [r, withId(r, nextId++)])));
+    return renameFree(s, copiesOf(chain));
   });
   return ast.withSrc(stores);
 }

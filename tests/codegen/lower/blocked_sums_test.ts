@@ -3,9 +3,16 @@ import { assert, assertEquals } from "@std/assert";
 import { CompiledKernel, context, Device, schedule, Tensor, Variable } from "../../../mod.ts";
 import { parseOpts, withOpts } from "../../../src/codegen/opt/opt.ts";
 import { toProgram } from "../../../src/codegen/to_program.ts";
+import { dtypes } from "../../../src/dtype/dtype.ts";
+import { prod } from "../../../src/helpers/math.ts";
+import { AxisKind } from "../../../src/uop/core/args.ts";
+import { opCarrier, reduce } from "../../../src/uop/core/carrier.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
+import { index, load, param, range, sink, store, type UOp } from "../../../src/uop/core/uop.ts";
 import { devicesHere } from "../../fixtures/devices.ts";
+import { Random } from "../../support/random.ts";
 import { openObserving } from "../../support/snapshot_writers.ts";
+import { CAPS, opts, possible, run } from "../harness.ts";
 
 const TENTH = Math.fround(0.1);
 
@@ -113,4 +120,38 @@ Deno.test("long sums on a grid: a loop that two sums share is copied where it is
     }
   }
   assert(count >= 3, `${count} programs`);
+});
+
+Deno.test("long sums: of any axes, in any copies, ends of loops are of loops that are there, and sums are right", () => {
+  const random = new Random(3), f32 = dtypes.float32, last = (sizes: readonly number[]) => prod(sizes) - 1;
+  let runs = 0, rests = 0;
+  for (let n = 0; n < 60; n++) {
+    const sizes = Array.from({ length: 3 }, () => random.pick([5, 8, 13, 22, 27, 55, 110])), rows = 3;
+    if (prod(sizes) > 200000) sizes[0] = 8;
+    const i = range(rows, 0, AxisKind.LOOP), own = sizes.map((size, k) => range(size, 1 + k, AxisKind.REDUCE));
+    const along = (order: readonly number[]): UOp => order.reduce((at, k) => at.mul(sizes[k]).add(own[k]), i.mul(0));
+    const x = load(index(param(1, f32, rows * prod(sizes)), along([0, 1, 2]).add(i.mul(prod(sizes)))));
+    // read in another order, so that no two axes are one
+    const y = load(index(param(2, f32, prod(sizes)), along([2, 1, 0])));
+    const ast = sink([store(index(param(0, f32, rows), i), reduce(opCarrier(Ops.ADD, f32), [x.mul(y)], own))]);
+    const chosen = [0, 1, 2].flatMap((k) => random.below(4) ? [`UNROLL:${k}:${random.pick([2, 4, 8])}`] : []);
+    if (random.below(2)) chosen.unshift(`UPCAST:0:${random.pick([2, 3])}`);
+    const linear = possible(ast, opts(chosen.join(" ")), CAPS.large);
+    if (linear === undefined) continue;
+    if (sizes.some((size) => size % 2 === 1)) rests++;
+    if (n % 10 !== 0) continue;
+    const data = [
+      new Float32Array(rows),
+      new Float32Array(rows * prod(sizes)).fill(1),
+      new Float32Array(prod(sizes)).fill(1),
+    ];
+    data[1][last(sizes)] = 5;
+    assertEquals([...run(ast, data, undefined, CAPS.large, [], linear)[0] as Float32Array], [
+      prod(sizes) + 4,
+      prod(sizes),
+      prod(sizes),
+    ]);
+    runs++;
+  }
+  assert(runs >= 4 && rests >= 20, `${runs} runs, ${rests} with what is left of an axis`);
 });
