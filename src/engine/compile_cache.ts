@@ -20,7 +20,7 @@ import type { UOp } from "../uop/core/uop.ts";
 import { passTimes, runWork } from "../uop/rewrite/record.ts";
 import { debugCompile, debugRewrites, passSharesText } from "./debug.ts";
 import { countText, debugPrint, forgotten } from "./front/listening.ts";
-import { loweredBefore } from "./lowered/lowered_store.ts";
+import { keepLowered, loweredBefore } from "./lowered/lowered_store.ts";
 import { tellingProgress } from "./progress.ts";
 import { knownOutcome, type Outcome, searchKernel, tunedKey, whyNotTuned } from "./tuning/search.ts";
 
@@ -155,6 +155,7 @@ export function compileKernels(device: Device, asts: readonly UOp[]): Program[] 
         { device: device.name, subject: programs }
       ));
     });
+    keepLowered(chosen);
     const lowerMs = between - start, compileMs = performance.now() - between;
     compileStats.lowered += missing.length;
     compileStats.lowerMs += lowerMs;

@@ -14,7 +14,7 @@ import { opCarrier, reduce } from "../uop/core/carrier.ts";
 import { Ops } from "../uop/core/ops.ts";
 import { index, load, param, range, sink, store, type UOp } from "../uop/core/uop.ts";
 import { unwatched } from "../uop/rewrite/record.ts";
-import { loweredBefore } from "./lowered/lowered_store.ts";
+import { keepLowered, loweredBefore } from "./lowered/lowered_store.ts";
 
 const N = 16;
 
@@ -79,6 +79,7 @@ class Running {
     const programs = device.compiler.compile(
       this.all.map(({ ast }) => loweredBefore(ast, device, () => toProgram(ast, device.renderer))),
     );
+    keepLowered(programs);
     try {
       const left = this.upload(this.a), right = this.upload(this.b);
       this.outs = this.all.map((c) => this.upload(new Float32Array(c.outSize).fill(NaN)));

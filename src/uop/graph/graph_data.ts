@@ -30,7 +30,7 @@ import {
   WindowArg,
 } from "../core/args.ts";
 import { CarrierArg } from "../core/carrier.ts";
-import { carrierOfKey } from "../core/carrier_key.ts";
+import { carrierOfKey, isOfItsKey } from "../core/carrier_key.ts";
 import { CustomArg, TextArg } from "../core/custom_arg.ts";
 import { opName, Ops } from "../core/ops.ts";
 import { CollectiveArg, MeshShape, type MoveKind, Sharding } from "../core/sharding.ts";
@@ -195,7 +195,15 @@ const RECORDS: readonly RecordFormat[] = [
       new CollectiveArg(kind, new MeshShape(names, sizes, on), axes, opNamed(op), device, shift)
     ),
   ),
-  readFormat(CarrierArg, (a): [string, readonly DType[]] => [a.key, a.dtypes], carrierOfKey),
+  readFormat(
+    CarrierArg,
+    (a): [string, readonly DType[]] => (
+      isOfItsKey(a)
+        ? [a.key, a.dtypes]
+        : refuse("write", `no carrier that combines as it does is known by the key ${a.key}`)
+    ),
+    carrierOfKey,
+  ),
 ];
 
 /** A table that gives each thing one position. */
@@ -213,22 +221,50 @@ class Table<K, T> {
   }
 }
 
+/** Records that graphs take for one, by their hashes: one of each. */
+class SameRecords {
+  private readonly byHash = new Map<number, ArgRecord[]>();
+  /** The first record that is the same as this one: itself where it is new. */
+  first(arg: ArgRecord): ArgRecord {
+    const found = this.byHash.get(arg.hash);
+    if (found === undefined) this.byHash.set(arg.hash, [arg]);
+    else {
+      for (const other of found) if (other === arg || other.same(arg)) return other;
+      found.push(arg);
+    }
+    return arg;
+  }
+}
+
 function refuse(action: "write" | "read", reason: string): never {
   throw new FormatError(action, { file: "a graph", reason });
 }
 
+/** A number that a Map takes for 0. */
+const NEGATIVE_ZERO = Symbol("-0");
+
 class GraphWriter {
   private readonly ops = new Table<number, string>();
   private readonly dtypes = new Table<DType, [string, number]>();
-  private readonly args = new Table<string, ArgData>();
+  /** By number, text or record. */
+  private readonly args = new Table<number | string | symbol | ArgRecord, ArgData>();
+  private readonly same = new SameRecords();
+  /** Carriers by their text: graphs compare their keys alone. */
+  private readonly carriers = new Map<string, CarrierArg>();
+  private readonly formats = new Map<unknown, RecordFormat>();
   private readonly storages = new Table<Storage, StorageData>();
   private readonly nodes: [number, number, number, ...number[]][] = [];
   private readonly rows = new Map<UOp, number>();
+  private readonly rowOf = (u: UOp): number => {
+    this.add([u]);
+    return this.rows.get(u)!;
+  };
 
   constructor(private readonly records: readonly RecordFormat[]) {}
 
   write(roots: readonly UOp[]): GraphData {
-    const places = roots.map((u) => this.row(u)), { ops, dtypes, args, storages, nodes } = this;
+    this.add(roots);
+    const { ops, dtypes, args, storages, nodes, rows } = this;
     return {
       format: GRAPH_FORMAT,
       version: GRAPH_VERSION,
@@ -237,42 +273,57 @@ class GraphWriter {
       args: args.rows,
       storages: storages.rows,
       nodes,
-      roots: places,
+      roots: roots.map((u) => rows.get(u)!),
     };
   }
 
-  /** The row of a node; those below it have one before. */
-  private row(root: UOp): number {
+  /** Gives each of these nodes a row; those below them have theirs before. */
+  private add(roots: readonly UOp[]): void {
     const { rows, nodes } = this;
-    for (const u of rows.has(root) ? [] : toposort(root)) {
+    for (const u of toposort(roots)) {
       if (rows.has(u)) continue;
-      const op = this.ops.at(u.op, () => opName[u.op]), { scalar, count } = u.dtype;
-      const dtype = this.dtypes.at(u.dtype, () => [scalar.name, count]), arg = this.arg(u);
-      rows.set(u, nodes.push([op, dtype, arg, ...u.src.map((s) => rows.get(s)!)]) - 1);
+      const { op, dtype, src } = u, arg = this.arg(u);
+      const row: [number, number, number, ...number[]] = [
+        this.ops.at(op, () => opName[op]),
+        this.dtypes.at(dtype, () => [dtype.scalar.name, dtype.count]),
+        arg,
+      ];
+      for (const s of src) row.push(rows.get(s)!);
+      rows.set(u, nodes.push(row) - 1);
     }
-    return rows.get(root)!;
   }
 
   private arg({ op, arg }: UOp): number {
     if (arg === undefined) return -1;
-    const data = typeof arg === "object" ? this.record(op, arg) : fieldData(arg);
-    return this.args.at(JSON.stringify(data), () => data);
+    if (typeof arg !== "object") return this.args.at(Object.is(arg, -0) ? NEGATIVE_ZERO : arg, () => fieldData(arg));
+    if (arg instanceof CarrierArg) {
+      const data = this.record(op, arg), text = JSON.stringify(data), first = this.carriers.get(text) ?? arg;
+      this.carriers.set(text, first);
+      return this.args.at(first, () => data);
+    }
+    return this.args.at(this.same.first(arg), () => this.record(op, arg));
   }
 
   private record(op: Ops, arg: ArgRecord): ArgData {
     if (arg instanceof BufferArg) return { record: "BufferArg", fields: [this.storage(arg.storage), arg.version] };
-    const format = this.records.find((r) => r.is(arg));
+    const format = this.formatOf(arg);
     if (format === undefined) {
       return refuse(
         "write",
         `the argument of a ${opName[op]} (${arg}) is a function of the program; realize it before`,
       );
     }
-    const fields = format.write(arg);
-    if (arg instanceof CarrierArg && format.read(fields) === undefined) {
-      return refuse("write", `no carrier is known by the key ${arg.key}`);
+    return { record: format.name, fields: format.write(arg).map((f) => fieldData(f, this.rowOf)) };
+  }
+
+  private formatOf(arg: ArgRecord): RecordFormat | undefined {
+    if (arg instanceof CarrierArg) return this.records.find((r) => r.is(arg)); // whatever class it is of
+    let format = this.formats.get(arg.constructor);
+    if (format === undefined) {
+      format = this.records.find((r) => r.is(arg));
+      if (format !== undefined) this.formats.set(arg.constructor, format);
     }
-    return { record: format.name, fields: fields.map((f) => fieldData(f, (u) => this.row(u))) };
+    return format;
   }
 
   private storage(s: Storage): number {
@@ -324,6 +375,7 @@ function newBuffers(): BufferOf {
 
 class GraphReader {
   private readonly rows: UOp[] = [];
+  private readonly args: Arg[] = [];
   constructor(
     private readonly data: GraphData,
     private readonly records: readonly RecordFormat[],
@@ -332,16 +384,20 @@ class GraphReader {
 
   read(): UOp[] {
     const { data, rows } = this, ops = data.ops.map(opNamed), types = data.dtypes.map((d) => dtypeNamed(...d));
-    for (const [op, dtype, arg, ...src] of data.nodes) {
-      const sources = src.map((s) => this.node(s)), given = arg === -1 ? undefined : this.pick(data.args, arg);
-      rows.push(this.made(this.pick(ops, op), this.pick(types, dtype), sources, given));
+    for (const row of data.nodes) {
+      const src: UOp[] = [];
+      for (let i = 3; i < row.length; i++) src.push(this.pick(rows, row[i]));
+      rows.push(this.made(this.pick(ops, row[0]), this.pick(types, row[1]), src, row[2]));
     }
     return data.roots.map((r) => this.node(r));
   }
 
-  private made(op: Ops, dtype: DType, src: readonly UOp[], arg: ArgData | undefined): UOp {
-    if (op !== Ops.BUFFER) return uop(op, dtype, src, arg === undefined ? undefined : this.arg(arg));
-    const [storage, version] = (arg as { readonly fields?: readonly FieldData[] } | undefined)?.fields ?? [];
+  private made(op: Ops, dtype: DType, src: readonly UOp[], row: number): UOp {
+    if (row === -1 && op !== Ops.BUFFER) return uop(op, dtype, src);
+    const data = this.pick(this.data.args, row);
+    // what an argument is made of stands before the first node that has it
+    if (op !== Ops.BUFFER) return uop(op, dtype, src, this.args[row] ??= this.arg(data));
+    const [storage, version] = (data as { readonly fields?: readonly FieldData[] }).fields ?? [];
     return this.buffer(this.pick(this.data.storages, storage), version as number);
   }
 
