@@ -20,6 +20,7 @@ import { TextArg } from "../../uop/core/custom_arg.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import { isRecording } from "../../uop/rewrite/record.ts";
 import { debugPrint } from "../front/listening.ts";
+import type { LoweredKernels } from "../front/runners.ts";
 import { kernelsOfText, kernelText } from "./kernel_data.ts";
 import { capsText, libraryText } from "./library_text.ts";
 
@@ -254,7 +255,7 @@ export function loweredKey(ast: UOp, renderer: Renderer): string | undefined {
 }
 
 /** The lowered kernel of the store, else what `lower` makes, which {@linkcode keepLowered} keeps. */
-export function loweredBefore(ast: UOp, device: Device, lower: () => LinearProgram): LinearProgram {
+function loweredBefore(ast: UOp, device: Device, lower: () => LinearProgram): LinearProgram {
   const store = storeNow(device), key = store === undefined ? undefined : loweredKey(ast, device.renderer);
   if (store === undefined || key === undefined) return lower();
   const known = store.get(key, lower);
@@ -265,7 +266,7 @@ export function loweredBefore(ast: UOp, device: Device, lower: () => LinearProgr
 }
 
 /** Keeps those of these programs that the store did not know, with what their compiler calls them. */
-export function keepLowered(programs: readonly Program[]): void {
+function keepLowered(programs: readonly Program[]): void {
   for (const program of programs) {
     const { linear } = program, own = owed.get(linear);
     if (own === undefined) continue;
@@ -273,3 +274,6 @@ export function keepLowered(programs: readonly Program[]): void {
     own.store.set(own.key, program);
   }
 }
+
+/** The store, as the engine takes it. */
+export const loweredKernels: LoweredKernels = { before: loweredBefore, keep: keepLowered };
