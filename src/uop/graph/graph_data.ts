@@ -107,22 +107,27 @@ interface OpField {
 /** A value in a record. */
 export type Field = undefined | boolean | number | string | DType | UOp | OpField | readonly Field[];
 
-/** The format of records that are made of their fields. @param write the arguments of the constructor */
+/**
+ * The format of records that are made of their fields. @param name of the class: in packages those of classes are others
+ * @param write the arguments of the constructor
+ */
 function recordFormat<F extends readonly Field[], A extends ArgRecord>(
+  name: string,
   type: new (...fields: F) => A,
   write: (arg: A) => [...F],
 ): RecordFormat {
-  return readFormat(type, write, (...fields: F) => new type(...fields));
+  return readFormat(name, type, write, (...fields: F) => new type(...fields));
 }
 
 /** The same of records that are made in another way. */
 function readFormat<F extends readonly Field[], A extends ArgRecord>(
-  type: { readonly name: string; readonly prototype: A },
+  name: string,
+  type: { readonly prototype: A },
   write: (arg: A) => F,
   read: (...fields: F) => ArgRecord | undefined,
 ): RecordFormat {
   return {
-    name: type.name,
+    name,
     is: (arg) => Object.prototype.isPrototypeOf.call(type.prototype, arg),
     write: (arg) => write(arg as A),
     read: (fields) => read(...fields as F),
@@ -136,27 +141,29 @@ function meshFields({ names, sizes, device }: MeshShape): MeshFields {
 
 /** The records of this layer, but those of memory, which have a table of their own. */
 const RECORDS: readonly RecordFormat[] = [
-  recordFormat(Int64, (a) => [a.hi, a.lo]),
-  recordFormat(ShapeArg, (a) => [a.shape]),
-  recordFormat(AxesArg, (a) => [a.axes]),
-  recordFormat(PairsArg, (a) => [a.pairs]),
-  recordFormat(SkewArg, (a) => [a.axis, a.kernelAxis, a.stride, a.dilation, a.size]),
-  recordFormat(WindowArg, (a) => [a.axis, a.capacity]),
-  recordFormat(VariableArg, (a) => [a.name, a.min, a.max]),
-  recordFormat(ParamArg, (a) => [a.slot, a.size]),
-  recordFormat(AccArg, (a) => [a.id]),
-  recordFormat(LocalArg, (a) => [a.id, a.size, a.scope]),
-  recordFormat(OwnArg, (a) => [a.identity, a.device]),
-  recordFormat(TensorMapArg, (a) => [a.offset, a.sizes, a.strides, a.box]),
-  recordFormat(StageArg, (a) => [a.id, a.scope, a.width, a.depth, a.isSwizzled]),
-  recordFormat(CustomArg, (a) => [a.kernel]),
-  recordFormat(TextArg, (a) => [a.language, a.entry, a.text, a.written, a.groups, a.threads]),
+  recordFormat("Int64", Int64, (a) => [a.hi, a.lo]),
+  recordFormat("ShapeArg", ShapeArg, (a) => [a.shape]),
+  recordFormat("AxesArg", AxesArg, (a) => [a.axes]),
+  recordFormat("PairsArg", PairsArg, (a) => [a.pairs]),
+  recordFormat("SkewArg", SkewArg, (a) => [a.axis, a.kernelAxis, a.stride, a.dilation, a.size]),
+  recordFormat("WindowArg", WindowArg, (a) => [a.axis, a.capacity]),
+  recordFormat("VariableArg", VariableArg, (a) => [a.name, a.min, a.max]),
+  recordFormat("ParamArg", ParamArg, (a) => [a.slot, a.size]),
+  recordFormat("AccArg", AccArg, (a) => [a.id]),
+  recordFormat("LocalArg", LocalArg, (a) => [a.id, a.size, a.scope]),
+  recordFormat("OwnArg", OwnArg, (a) => [a.identity, a.device]),
+  recordFormat("TensorMapArg", TensorMapArg, (a) => [a.offset, a.sizes, a.strides, a.box]),
+  recordFormat("StageArg", StageArg, (a) => [a.id, a.scope, a.width, a.depth, a.isSwizzled]),
+  recordFormat("CustomArg", CustomArg, (a) => [a.kernel]),
+  recordFormat("TextArg", TextArg, (a) => [a.language, a.entry, a.text, a.written, a.groups, a.threads]),
   readFormat(
+    "ReduceArg",
     ReduceArg,
     (a): [OpField, readonly number[]] => [{ op: opName[a.op] }, a.axes],
     ({ op }, axes) => new ReduceArg(opNamed(op), axes),
   ),
   readFormat(
+    "RangeArg",
     RangeArg,
     (a): [number, string, number, number] => [a.id, axisKindName[a.kind], a.sub, a.first],
     (id, kind, sub, first) => {
@@ -165,6 +172,7 @@ const RECORDS: readonly RecordFormat[] = [
     },
   ),
   readFormat(
+    "Sharding",
     Sharding,
     (
       a,
@@ -180,6 +188,7 @@ const RECORDS: readonly RecordFormat[] = [
     },
   ),
   readFormat(
+    "CollectiveArg",
     CollectiveArg,
     (
       a,
@@ -196,6 +205,7 @@ const RECORDS: readonly RecordFormat[] = [
     ),
   ),
   readFormat(
+    "CarrierArg",
     CarrierArg,
     (a): [string, readonly DType[]] => (
       isOfItsKey(a)
