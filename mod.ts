@@ -19,6 +19,7 @@ import { wasmBackend } from "./backends/wasm/wasm_device.ts";
 import { webgpuBackend } from "./backends/webgpu/webgpu.ts";
 import { registerBackend } from "./src/device/device.ts";
 import { setEngine } from "./src/engine/front/engine.ts";
+import { loweredKernels } from "./src/engine/lowered/lowered_store.ts";
 import { wholeEngine } from "./src/engine/whole_engine.ts";
 import { isWatched } from "./src/helpers/env.ts";
 import { setJitCalls } from "./src/tensor/jit/jit.ts";
@@ -30,7 +31,7 @@ import type { TensorConstructor } from "./src/tensor/types.ts";
 
 const backends = [clangBackend, wasmBackend, jsBackend, nullBackend, diskBackend, webgpuBackend, cudaBackend];
 for (const backend of backends) registerBackend(backend);
-setEngine(wholeEngine);
+setEngine({ ...wholeEngine, lowered: loweredKernels });
 setJitCalls((fn, options) => new Jit(fn, options));
 addFamilies(TensorClass.prototype, LATE_FAMILIES);
 // what watches whole programs is loaded where it is asked for, and is no part of bundles

@@ -17,7 +17,7 @@ import { context } from "../mod.ts";
 import { parseArgs } from "@std/cli/parse-args";
 import { toProgram } from "../src/codegen/to_program.ts";
 import { listen } from "../src/helpers/spans.ts";
-import { kernelGraph, kernelsOfGraph } from "../src/story/kernel_capture.ts";
+import { kernelGraph, kernelsOfGraph } from "../src/engine/lowered/kernel_data.ts";
 import { carrierOf } from "../src/uop/core/carrier.ts";
 import { opName, Ops } from "../src/uop/core/ops.ts";
 import { printUOp } from "../src/uop/core/print.ts";

@@ -9,8 +9,12 @@ import { digest, type ObjectCache, temporaryOf } from "../../src/device/object_c
 import { envText, readEnv } from "../../src/helpers/env.ts";
 import { CompileError, DeviceError } from "../../src/helpers/errors.ts";
 
-/** Compiler processes started and kernels compiled by this process. */
-export const clangCounters: { compilers: number; kernels: number } = { compilers: 0, kernels: 0 };
+/** Compiler processes started, kernels compiled, and sources rendered to be looked for by this process. */
+export const clangCounters: { compilers: number; kernels: number; rendered: number } = {
+  compilers: 0,
+  kernels: 0,
+  rendered: 0,
+};
 
 const NEWEST = 25, OLDEST = 14;
 

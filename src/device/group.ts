@@ -73,9 +73,12 @@ export function firstPart(b: Buffer): Buffer {
 
 class GroupProgram implements Program {
   readonly linear: LinearProgram;
-  readonly source: string;
+  readonly key: string | undefined;
   constructor(readonly members: readonly Program[]) {
-    ({ linear: this.linear, source: this.source } = members[0]);
+    ({ linear: this.linear, key: this.key } = members[0]);
+  }
+  get source(): string {
+    return this.members[0].source;
   }
 }
 

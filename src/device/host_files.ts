@@ -40,6 +40,8 @@ export interface HostFiles {
   mkdirSync(path: string, options: { readonly recursive: true }): void;
   readDirSync(path: string): Iterable<{ readonly name: string }>;
   removeSync(path: string, options: { readonly recursive: true }): void;
+  /** Times in seconds. */
+  utimeSync(path: string, atime: number, mtime: number): void;
   /** A file that must not be there yet, or one that is written on at its end. */
   open(
     path: string,
@@ -71,6 +73,7 @@ interface NodeFs {
   mkdirSync(path: string, options: { readonly recursive: true }): void;
   readdirSync(path: string): string[];
   rmSync(path: string, options: { readonly recursive: true }): void;
+  utimesSync(path: string, atime: number, mtime: number): void;
   write(fd: number, bytes: Uint8Array, done: (error: Error | null, written: number) => void): void;
   fsync(fd: number, done: (error: Error | null) => void): void;
   readonly promises: {
@@ -142,6 +145,9 @@ class NodeFiles implements HostFiles {
   }
   removeSync(path: string, options: { readonly recursive: true }): void {
     this.fs.rmSync(path, options);
+  }
+  utimeSync(path: string, atime: number, mtime: number): void {
+    this.fs.utimesSync(path, atime, mtime);
   }
   // deno-lint-ignore require-await -- what openSync throws is what it is rejected with
   async open(path: string, options: object): Promise<HostFile> {

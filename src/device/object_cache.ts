@@ -10,7 +10,7 @@
  */
 import { envNumber } from "../helpers/env.ts";
 import { DeviceError } from "../helpers/errors.ts";
-import { cacheRoot, fileErrorCode } from "./host_files.ts";
+import { cacheRoot, fileErrorCode, hostFiles } from "./host_files.ts";
 
 /** A 128-bit digest in hexadecimal: for content addressing, not for secrecy. */
 export function digest(data: string | Uint8Array): string {
@@ -43,10 +43,47 @@ const TEMPORARY = "dinograd-cache-";
 
 /** Folders of compilers that are older than this were left by a process that was killed; so were unknown objects. */
 const STALE_FOLDER_MS = 3600e3, STALE_OBJECT_MS = 86400e3;
-/** The time of an object is set when it is used, if it is older than this. */
+/** The time of a file is set when it is used, if it is older than this. */
 const USED_MS = 3600e3;
-/** How full a directory is left that was too large. */
+/** How full a folder is left that was too large. */
 const LEFT_FULL = 0.75;
+
+/** How many bytes a folder may take: CACHE_SIZE, infinite where that is 0. */
+export function cacheLimit(): number {
+  return envNumber("CACHE_SIZE") * 2 ** 20 || Infinity;
+}
+
+/**
+ * Names of files that go where all that `counts` take more than `most` bytes: those not used for longest, as many as leave
+ * the folder three quarters full. @throws what the runtime says of a folder that cannot be read
+ */
+export function leastUsed(folder: string, most: number, counts: (name: string) => boolean): Set<string> {
+  const files: { name: string; size: number; time: number }[] = [], gone = new Set<string>();
+  let total = 0;
+  if (most === Infinity) return gone;
+  for (const { name } of hostFiles()!.readDirSync(folder)) {
+    if (!counts(name)) continue;
+    const { isFile, size, mtime } = hostFiles()!.statSync(`${folder}/${name}`);
+    if (!isFile) continue;
+    files.push({ name, size, time: mtime?.getTime() ?? 0 });
+    total += size;
+  }
+  if (total <= most) return gone;
+  for (const { name, size } of files.sort((a, b) => a.time - b.time)) {
+    if (total <= most * LEFT_FULL) break;
+    gone.add(name);
+    total -= size;
+  }
+  return gone;
+}
+
+/** Sets the time of a file that is used, by which the oldest are found. */
+export function markUsed(path: string): void {
+  try {
+    const now = Date.now(), files = hostFiles()!;
+    if (now - (files.statSync(path).mtime?.getTime() ?? now) > USED_MS) files.utimeSync(path, now / 1e3, now / 1e3);
+  } catch { /* it is another user's */ }
+}
 
 /** Removes what is older than `limit` of its name says, in milliseconds. What cannot be removed stays. */
 function removeStale(folder: string, limit: (name: string) => number): void {
@@ -242,28 +279,14 @@ export class ObjectCache {
       if (name.endsWith(".tmp")) return STALE_FOLDER_MS;
       return name.endsWith(this.suffix) && !known.has(name) ? STALE_OBJECT_MS : Infinity;
     });
-    const most = envNumber("CACHE_SIZE") * 2 ** 20;
-    if (most > 0) this.limit(most);
+    this.limit(cacheLimit());
   }
 
   /** Removes the objects not used for longest where all take more than `most` bytes, and what the index says of them. */
   limit(most: number): void {
     try {
-      const objects: { name: string; size: number; time: number }[] = [];
-      let total = 0;
-      for (const { name, isFile } of Deno.readDirSync(this.directory)) {
-        if (!isFile || !name.endsWith(this.suffix)) continue;
-        const { size, mtime } = Deno.statSync(`${this.directory}/${name}`);
-        objects.push({ name, size, time: mtime?.getTime() ?? 0 });
-        total += size;
-      }
-      if (total <= most) return;
-      const gone = new Set<string>();
-      for (const { name, size } of objects.sort((a, b) => a.time - b.time)) {
-        if (total <= most * LEFT_FULL) break;
-        gone.add(name);
-        total -= size;
-      }
+      const gone = leastUsed(this.directory, most, (name) => name.endsWith(this.suffix));
+      if (gone.size === 0) return;
       // first the index: an object that it does not name is never opened
       const kept = [...this.lines].filter(([, l]) => l.folder === this.directory && !gone.has(l.object));
       const fresh = `${this.directory}/${this.newName(".tmp")}`;
@@ -306,7 +329,7 @@ export class ObjectCache {
       try {
         const path = this.path(line), bytes = Deno.readFileSync(path);
         good = bytes.byteLength === line.size && digest(bytes) === line.digest;
-        if (good) this.markUsed(path);
+        if (good) markUsed(path);
         else this.tell(line.object);
       } catch {
         good = false;
@@ -314,14 +337,6 @@ export class ObjectCache {
       this.checked.set(key, good);
     }
     return good;
-  }
-
-  /** Sets the time of an object, by which the oldest are found. */
-  private markUsed(path: string): void {
-    try {
-      const now = Date.now();
-      if (now - (Deno.statSync(path).mtime?.getTime() ?? now) > USED_MS) Deno.utimeSync(path, now / 1e3, now / 1e3);
-    } catch { /* it is another user's */ }
   }
 
   /** The full path of an entry's object. */

@@ -18,6 +18,8 @@ export interface Program {
   readonly linear: LinearProgram;
   /** What was rendered, for DEBUG=4: text, or a listing where the source is bytes. */
   readonly source: string;
+  /** What its compiler finds it by in another process, which is then given it as {@linkcode LinearProgram.compiled}; none where it keeps nothing. */
+  readonly key?: string;
 }
 
 /** One kernel with its arguments. */

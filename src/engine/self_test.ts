@@ -14,7 +14,7 @@ import { opCarrier, reduce } from "../uop/core/carrier.ts";
 import { Ops } from "../uop/core/ops.ts";
 import { index, load, param, range, sink, store, type UOp } from "../uop/core/uop.ts";
 import { unwatched } from "../uop/rewrite/record.ts";
-import { loweredBefore } from "./lowered/lowered_store.ts";
+import { compiling } from "./front/runners.ts";
 
 const N = 16;
 
@@ -77,8 +77,9 @@ class Running {
 
   constructor(private readonly device: Device) {
     const programs = device.compiler.compile(
-      this.all.map(({ ast }) => loweredBefore(ast, device, () => toProgram(ast, device.renderer))),
+      this.all.map(({ ast }) => compiling.lowered.before(ast, device, () => toProgram(ast, device.renderer))),
     );
+    compiling.lowered.keep(programs);
     try {
       const left = this.upload(this.a), right = this.upload(this.b);
       this.outs = this.all.map((c) => this.upload(new Float32Array(c.outSize).fill(NaN)));

@@ -129,7 +129,7 @@ export const CONTEXT_VARS = {
   THREADS: { value: 0, early: true },
   /** Where lowered and compiled kernels are kept; empty for $XDG_CACHE_HOME/dinograd or ~/.cache/dinograd. */
   CACHEDIR: { value: "", early: true },
-  /** The most megabytes of compiled kernels in a cache folder; those not used for longest go first. 0 for any. */
+  /** The most megabytes of kernels, lowered or compiled, in a cache folder; those not used for longest go first. 0 for any. */
   CACHE_SIZE: { value: 1024, early: true },
   /** Empty raises WEBGPU's limits to the adapter's, default does not; maxBufferSize=65536 and its like lower one. */
   WEBGPU_LIMITS: { value: "", early: true },

@@ -197,6 +197,8 @@ export interface LinearProgram {
   readonly streams?: boolean;
   /** The opts that were applied, as text, for DEBUG=3. */
   readonly opts?: string;
+  /** What the device's compiler called what it made of it in an earlier process. */
+  readonly compiled?: string;
   /** The source where the user wrote it, in the language of the renderer: it has a function `name`. Then no `uops`. */
   readonly text?: string;
 }

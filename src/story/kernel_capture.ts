@@ -5,20 +5,20 @@
  *
  * @module
  */
-import { KernelInfo, optsText, parseOpts } from "../codegen/opt/opt.ts";
 import { getDevice } from "../device/device.ts";
 import type { Program } from "../device/program.ts";
 import { DType } from "../dtype/dtype.ts";
+import { kernelGraph, kernelsOfGraph } from "../engine/lowered/kernel_data.ts";
 import { envNumber } from "../helpers/env.ts";
 import { FormatError } from "../helpers/errors.ts";
 import { listen } from "../helpers/spans.ts";
 import { COMMON_DTYPES, type LinearProgram, type Renderer } from "../renderer/renderer.ts";
-import { chainOf, type SharedTile, TensorCore, type TileOffset } from "../renderer/tensor_core_table.ts";
+import { TensorCore } from "../renderer/tensor_core_table.ts";
 import { opName } from "../uop/core/ops.ts";
 import { printUOp } from "../uop/core/print.ts";
 import type { Work } from "../uop/core/recording.ts";
 import type { UOp } from "../uop/core/uop.ts";
-import { type GraphData, graphData, graphOf, type RecordFormat } from "../uop/graph/graph_data.ts";
+import type { GraphData } from "../uop/graph/graph_data.ts";
 
 /** Context variables that change what code generation makes of an AST. */
 const SETTINGS = ["NOOPT", "ALLOW_TF32"] as const;
@@ -62,53 +62,6 @@ export interface KernelCapture {
 
 /** What the format is called, and its version: files of another are refused. */
 const FORMAT = "dinograd kernels", VERSION = 2;
-
-/** Arguments of nodes that kernels have beside those of graphs. */
-const RECORDS: readonly RecordFormat[] = [
-  {
-    name: "KernelInfo",
-    is: (arg) => arg instanceof KernelInfo,
-    write: (arg) => {
-      const { name, opts } = arg as KernelInfo;
-      return [name, opts && optsText(opts)];
-    },
-    read: ([name, opts]) => new KernelInfo(name as string, opts === undefined ? opts : parseOpts(opts as string)),
-  },
-  {
-    name: "TensorCore",
-    is: (arg) => arg instanceof TensorCore,
-    write: (arg) => {
-      const core = arg as TensorCore, { name, m, n, k, input, output, lanes, a, b, c } = core.half ?? core;
-      const tiles = [a, b, c].map(({ lane, element }) => [lane, element]), { shared, exchanged } = core;
-      const places = shared?.map((tile) => tile === undefined ? [] : [tile.isAlong ? 1 : 0, tile.block]);
-      return [name, m, n, k, input, output, lanes, tiles, core.half === undefined ? 1 : 2, places, exchanged];
-    },
-    read: ([name, m, n, k, input, output, lanes, tiles, count, places, exchanged]) => {
-      const sizes = [m, n, k] as [number, number, number], types = [input, output] as [DType, DType];
-      const [a, b, c] = (tiles as readonly [TileOffset[], TileOffset[]][]).map(([lane, element]) => ({
-        lane,
-        element,
-      }));
-      const shared = (places as readonly [number?, number?][] | undefined)
-        ?.map(([along, block]): SharedTile | undefined =>
-          block === undefined ? undefined : { isAlong: along === 1, block }
-        ) as TensorCore["shared"];
-      const swaps = exchanged as TensorCore["exchanged"],
-        one = [lanes as number, a, b, c, undefined, shared, swaps] as const;
-      const core = new TensorCore(name as string, ...sizes, ...types, ...one);
-      return count === 2 ? chainOf(core)!.inner : core;
-    },
-  },
-];
-
-/** Kernels as data, and what they are made of: nodes of ops that only kernels have, too. */
-export function kernelGraph(roots: readonly UOp[]): GraphData {
-  return graphData(roots, RECORDS);
-}
-/** The kernels of {@linkcode kernelGraph}. @throws {FormatError} for data of another version */
-export function kernelsOfGraph(data: GraphData): UOp[] {
-  return graphOf(data, RECORDS);
-}
 
 /** What a device can do as plain data: equal where the same AST gives the same kernel. */
 export function capsData({ caps }: Renderer): Record<string, unknown> {

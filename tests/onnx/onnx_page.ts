@@ -103,9 +103,10 @@ await onnx.save((x: Tensor) => net.call(x).softmax(), [Tensor.zeros([1, 4])], "n
 - The function is called on tensors without memory, and nothing runs. The graph that it makes becomes the model before
   anything is scheduled: Conv, Gemm, MatMul, pools, Softmax, LayerNormalization, Gelu, Gather, Concat, CumSum and the
   like where it has them whole, one operator for one node elsewhere. What no input reaches is computed and stored.
-- For each dynamic axis it is called again with another size. Graphs must be the same up to sizes; these may be sums or
-  products of dynamic axes. A function that computes something else for another size is refused, with the first node
-  that differs.
+- For each dynamic axis it is called again with another size, the next that it takes: one more, or 2, 4, 8, 16 or 32
+  more, as of pictures that are halved and put together again. Graphs must be the same up to sizes; these may be sums or
+  products of dynamic axes, or such parts of them. A function that computes something else for another size is refused,
+  with the first node that differs.
 - Weights of more than 2 GiB lie in \`net.onnx.data\`.
 - Refused by an \`ExportError\` that says what to do: functions that read values, draw random numbers, assign to what they
   close over or are async, symbolic sizes, complex numbers, bits of numbers under another type (which \`sort\` is made

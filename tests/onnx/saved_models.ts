@@ -53,6 +53,9 @@ export function savedModels(): Record<string, SavedModel> {
   const l1 = new nn.Linear(6, 5), l2 = new nn.Linear(5, 3), block = new Block();
   const conv1 = new nn.Conv2d(3, 8, 3, { padding: 1, stride: 2 }), norm = new nn.BatchNorm(8);
   const conv2 = new nn.Conv2d(8, 4, [3, 1], { groups: 2, dilation: 2, padding: [2, 0] });
+  const down1 = new nn.Conv2d(2, 4, 3, { stride: 2, padding: 1 }), groups = new nn.GroupNorm(2, 6);
+  const down2 = new nn.Conv2d(4, 6, 3, { stride: 2, padding: 1 }), up2 = new nn.ConvTranspose2d(6, 2, 2, { stride: 2 });
+  const up1 = new nn.ConvTranspose2d(6, 2, 2, { stride: 2 });
   const lstm = new nn.LSTM(4, 5, { batchFirst: true }), up = new nn.ConvTranspose2d(3, 2, 3, { stride: 2 });
   return {
     mlp: {
@@ -107,6 +110,25 @@ export function savedModels(): Record<string, SavedModel> {
       ],
       args: [wave(2, 5), ids([[1, 2, -1, 1], [0, 1, 1, -5]]), wave(2, 4)],
       has: ["ScatterElements", "ScatterElements", "ScatterElements"],
+    },
+    // halved twice and put together again: of pictures whose sizes are multiples of 4
+    halves: {
+      f: (x) => {
+        const wide = down1.call(x).relu(), small = groups.call(down2.call(wide)).silu();
+        return Tensor.cat([x, up1.call(Tensor.cat([wide, up2.call(small)], 1))], 1).mean([2, 3]);
+      },
+      args: [wave(1, 2, 8, 12)],
+      others: [wave(3, 2, 20, 16)],
+      options: { weights: { down1, down2, up1, up2, groups }, dynamic: { x: { 0: "batch", 2: "high", 3: "wide" } } },
+      has: ["Conv", "Relu", "Conv", "Concat", "ReduceMean"],
+    },
+    // an input is called as results without a name are
+    criterion: {
+      f: (x, y) => x.crossEntropy(y),
+      args: [wave(3, 5), ids([[0, 4, 1]]).reshape([3])],
+      others: [wave(4, 5), ids([[2, 2, 0, 3]]).reshape([4])],
+      options: { dynamic: { x: { 0: "batch" }, y: { 0: "batch" } } },
+      has: ["LogSoftmax", "GatherElements", "ReduceMean"],
     },
     embeddingGradient: {
       f: (w, i) => w.at(i).square().sum().gradient([w])[0],

@@ -103,6 +103,12 @@ async function forPlatform(text: string, platform: string): Promise<string> {
     const here = { name, description, permissions, reason };
     text = text.replace(m[0], `const ${m[1]} = absent(${JSON.stringify(here)});`);
   }
+  if (platform === "browser") { // nothing is kept without files
+    const whole = `setEngine({ ...wholeEngine, lowered: loweredKernels });`;
+    if (!text.includes(whole)) throw new Error(`mod.ts has no line ${whole}`);
+    text = text.replace(whole, "setEngine(wholeEngine);")
+      .replace(`import { loweredKernels } from "${RUNNING.loweredKernels}";`, "");
+  }
   if (platform in LIGHT) text = await lightened(text, platform);
   return Object.keys(left).length === 0 ? text : text + `
 function absent({ reason, ...backend }) {
@@ -114,6 +120,7 @@ function absent({ reason, ...backend }) {
 const RUNNING: Readonly<Record<string, string>> = {
   wasmBackend: "./backends/wasm/wasm_device.ts",
   jsPrograms: "./backends/js/js.ts",
+  loweredKernels: "./src/engine/lowered/lowered_store.ts",
   wholeEngine: "./src/engine/whole_engine.ts",
   Jit: "./src/tensor/jit/jit_calls.ts",
   LATE_FAMILIES: "./src/tensor/late_families.ts",
@@ -156,6 +163,7 @@ async function lightened(text: string, platform: string): Promise<string> {
     `import { wholeEngine } from "${RUNNING.wholeEngine}";`,
     'import { needParts, setLateParts } from "./src/device/parts.ts";',
   );
+  cut(`import { loweredKernels } from "${RUNNING.loweredKernels}";`, "");
   cut(`import { Jit } from "${RUNNING.Jit}";`, "");
   cut("setJitCalls((fn, options) => new Jit(fn, options));", "");
   cut(`import { LATE_FAMILIES } from "${RUNNING.LATE_FAMILIES}";`, "");
@@ -176,9 +184,10 @@ const backends = [`,
   );
   const canRequire = isServer || LIGHT[platform] === "node";
   cut(
-    "setEngine(wholeEngine);",
+    "setEngine({ ...wholeEngine, lowered: loweredKernels });",
     `const take = (parts) => {
-  setEngine((late = parts).wholeEngine);
+  late = parts;
+  setEngine({ ...late.wholeEngine, lowered: late.loweredKernels });
   setJitCalls((fn, options) => new late.Jit(fn, options));
   addFamilies(TensorClass.prototype, late.LATE_FAMILIES);
 };

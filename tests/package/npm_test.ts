@@ -308,13 +308,16 @@ for (const engine of ["node", "bun"]) {
     name: `the package in ${engine}: its light entry loads what runs kernels where it is needed`,
     ignore: missing !== undefined || version === undefined || (engine === "node" && !requiresModules(engine, version)),
     async fn() {
-      assert.deepEqual(JSON.parse(await succeed(engine, ["light-node.mjs"], app)), {
-        singular: [5465, 366],
-        first: [[7, 10], [15, 22]],
-        device: "WASM",
-        loaded: [[1, 2], [3, 4]],
-        disk: true,
-      });
+      // the second process reads what the first one has lowered
+      for (let i = 0; i < 2; i++) {
+        assert.deepEqual(JSON.parse(await succeed(engine, ["light-node.mjs"], app)), {
+          singular: [5465, 366],
+          first: [[7, 10], [15, 22]],
+          device: "WASM",
+          loaded: [[1, 2], [3, 4]],
+          disk: true,
+        });
+      }
     },
   });
 }

@@ -11,7 +11,7 @@ import {
   type TensorCore,
   WGMMA,
 } from "../../src/renderer/tensor_core_table.ts";
-import { kernelGraph, kernelsOfGraph } from "../../src/story/kernel_capture.ts";
+import { kernelGraph, kernelsOfGraph } from "../../src/engine/lowered/kernel_data.ts";
 import { Ops } from "../../src/uop/core/ops.ts";
 import { constant, rotateInternTable, sink, uop } from "../../src/uop/core/uop.ts";
 

@@ -15,7 +15,7 @@ import { indexForm, rangeOfFactor } from "../../uop/algebra/linear_form.ts";
 import { simplifyKernel } from "../../uop/algebra/valid.ts";
 import { argOf, AxisKind } from "../../uop/core/args.ts";
 import { isAlu, Ops } from "../../uop/core/ops.ts";
-import { freeIds, iterationsOf, ownRanges, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
+import { freeIds, iterationsOf, ownRanges, rangesOf, renumbered, sizeOf } from "../../uop/core/ranges.ts";
 import { constant, mayHave, range, toposort, type UOp } from "../../uop/core/uop.ts";
 import { compareLoops, isReduceKind, kindOf } from "./range_facts.ts";
 import { renameFree } from "./replace_ranges.ts";
@@ -140,7 +140,7 @@ class Parts {
     for (const u of reduces.reverse()) {
       if (!rangesOf(u).some((r) => map.has(r))) continue;
       for (const r of ownRanges(u)) {
-        if (!map.has(r)) map.set(r, range(r.src[0], this.nextRange++, kindOf(r), argOf(r, Ops.RANGE).sub));
+        if (!map.has(r)) map.set(r, renumbered(r, this.nextRange++));
       }
     }
   }

@@ -9,7 +9,7 @@ import { splitAnd } from "../../uop/algebra/valid.ts";
 import { cacheShare, type Capabilities, hasLoopCache, ROW_BYTES, TILE_SHARE } from "../../renderer/renderer.ts";
 import { argOf, AxisKind, StageArg } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { dependsOn, freeIds, iterationsOf, ownRanges, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
+import { dependsOn, freeIds, iterationsOf, ownRanges, rangesOf, renumbered, sizeOf } from "../../uop/core/ranges.ts";
 import { index, load as read, mayHave, range, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { andGate, flatIndex } from "../../uop/graph/movement_index.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
@@ -218,7 +218,7 @@ function tileRows(store: UOp, caps: Capabilities): UOp {
     if (r.op !== Ops.RANGE) continue;
     const arg = argOf(r, Ops.RANGE);
     next = Math.max(next, arg.id + 2);
-    if (arg.id > id) later.set(r, range(r.src[0], arg.id + 1, arg.kind, arg.sub));
+    if (arg.id > id) later.set(r, renumbered(r, arg.id + 1));
   }
   const outer = range(sizeOf(row) / size, id, AxisKind.LOOP), inner = range(size, id + 1, AxisKind.LOOP);
   return new RowTiler(row, outer, size, next).build(substitute(store, later), inner);

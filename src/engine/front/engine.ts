@@ -15,7 +15,7 @@ import { setSimplify } from "../../uop/algebra/sizes.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import type { Recording } from "../capture.ts";
 import type { Replay, ReplaySpec } from "../replay.ts";
-import { compiling, type ExecItem } from "./runners.ts";
+import { compiling, type ExecItem, type LoweredKernels, NO_LOWERED } from "./runners.ts";
 
 /** What runs graphs. The functions are those of realize_nodes.ts, copy_buffer.ts, compile_cache.ts, symbolic.ts, lower_shards.ts, kernel_check.ts
  * and self_test.ts. */
@@ -35,6 +35,8 @@ export interface Engine {
   makeReplay(recording: Recording, spec: ReplaySpec): Replay;
   selfTest(device: Device): DeviceError | undefined;
   selfTestAsync(device: Device): Promise<DeviceError | undefined>;
+  /** Kernels that are kept for other processes; none where absent, as in pages, which have no files. */
+  readonly lowered?: LoweredKernels;
 }
 
 let current: Engine | undefined;
@@ -43,6 +45,7 @@ let current: Engine | undefined;
 export function setEngine(engine: Engine): void {
   current = engine;
   compiling.compile = engine.compileKernels;
+  compiling.lowered = engine.lowered ?? NO_LOWERED;
   setSimplify(engine.simplify);
   setSelfTest(engine.selfTest, engine.selfTestAsync);
 }

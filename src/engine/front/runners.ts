@@ -7,12 +7,26 @@ import type { Buffer } from "../../device/buffer.ts";
 import { type Device, getDevice } from "../../device/device.ts";
 import type { Program } from "../../device/program.ts";
 import type { Line } from "../../helpers/stack.ts";
+import type { LinearProgram } from "../../renderer/renderer.ts";
 import { printUOp } from "../../uop/core/print.ts";
 import type { CollectiveArg } from "../../uop/core/sharding.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 
+/** Kernels as other processes have lowered them. */
+export interface LoweredKernels {
+  /** The lowered kernel of an AST: one that is known, else what `lower` makes. */
+  before(ast: UOp, device: Device, lower: () => LinearProgram): LinearProgram;
+  /** Keeps those of these programs that were not known, with what their compiler calls them. */
+  keep(programs: readonly Program[]): void;
+}
+/** None, and none is kept. */
+export const NO_LOWERED: LoweredKernels = { before: (_ast, _device, lower) => lower(), keep() {} };
+
 /** What compiles kernels; set with the engine (engine.ts), without which there are none. */
-export const compiling: { compile(device: Device, asts: readonly UOp[]): Program[] } = { compile: () => [] };
+export const compiling: { compile(device: Device, asts: readonly UOp[]): Program[]; lowered: LoweredKernels } = {
+  compile: () => [],
+  lowered: NO_LOWERED,
+};
 
 /** A kernel; compiled when first asked for. */
 export class CompiledKernel {

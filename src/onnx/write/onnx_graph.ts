@@ -129,11 +129,12 @@ export class OnnxGraph {
       });
     const join = (op: string, a: Value, b: Value): Value => this.node(op, [a, b], one, dtypes.int64);
     const scaled = (factor: number, v: Value): Value => factor === 1 ? v : join("Mul", v, this.ints([factor]));
+    const divided = (v: Value): Value => found.per === 1 ? v : join("Div", v, this.ints([found.per]));
     if (found.kind === "product") {
-      return scaled(found.constant, found.factors.map(of).reduce((a, b) => join("Mul", a, b)));
+      return divided(scaled(found.constant, found.factors.map(of).reduce((a, b) => join("Mul", a, b))));
     }
     const sum = found.terms.map(([factor, a]) => scaled(factor, of(a))).reduce((a, b) => join("Add", a, b));
-    return found.constant === 0 ? sum : join("Add", sum, this.ints([found.constant]));
+    return divided(found.constant === 0 ? sum : join("Add", sum, this.ints([found.constant])));
   }
   /** Sizes, as int64 of shape `[n]`. */
   sizes(shape: Shape): Value {

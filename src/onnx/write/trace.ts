@@ -7,7 +7,7 @@
  */
 import { bufferOf } from "../../device/buffer.ts";
 import { readLog } from "../../engine/front/listening.ts";
-import { ExportError } from "../../helpers/errors.ts";
+import { ExportError, ShapeError } from "../../helpers/errors.ts";
 import { handlesMade, internals, type TensorBase } from "../../tensor/handle/base.ts";
 import { leavesOfTree, replaceTensors } from "../../tensor/jit/jit_arguments.ts";
 import { currentCounter } from "../../tensor/nodes/random.ts";
@@ -246,10 +246,16 @@ export function trace(
   };
   // sizes as given (an axis of 1 would broadcast), each axis changed alone, and all of them
   const base = places.map(([p]) => Math.max(0, 2 - shapes[p.input][p.axis]));
-  const changes = found.size === 0
-    ? [base]
-    : [base, ...base.map((_, k) => base.map((n, i) => i === k ? n + 1 : n)), base.map((n, i) => n + 3 + i)];
-  const all = changes.map(sized), calls = all.map((s) => callOnce(action, f, args, s));
+  const all = [sized(base)], calls = [callOnce(action, f, args, all[0])];
+  const call = (changes: readonly number[]): void => {
+    const s = sized(changes);
+    calls.push(callOnce(action, f, args, s));
+    all.push(s);
+  };
+  const steps = [...found.keys()].map((name, k) => (
+    stepOf(action, name, (step) => call(base.map((n, i) => i === k ? n + step : n)))
+  ));
+  if (found.size > 0) call(base.map((n, i) => n + (3 + i) * steps[i]));
   const axes = [...found].map(([name, [p]]): DynamicAxis => ({
     name,
     input: names[p.input],
@@ -260,7 +266,7 @@ export function trace(
     action,
     "output",
     options.outputs,
-    calls[0].outputs.map(([path]) => path === "" ? "y" : outputName(path)),
+    calls[0].outputs.map(([path]) => outputName(path, names)),
   );
   const clash = outputs.find((n) => names.includes(n));
   if (clash !== undefined) {
@@ -278,9 +284,36 @@ export function trace(
   };
 }
 
-/** The name of an output at a position of a list. */
-function outputName(path: string): string {
-  return /^\d/.test(path) ? `y${path}` : path;
+/** The name of an output: its path, or where it has none of its own, one that no input has. */
+function outputName(path: string, inputs: readonly string[]): string {
+  if (path !== "" && !/^\d/.test(path)) return path;
+  let name = `y${path}`;
+  for (let i = 2; inputs.includes(name); i++) name = `y${path}_${i}`;
+  return name;
+}
+
+/** By how much sizes may change, where not by 1: what halves a picture several times and puts it together again. */
+const STEPS: readonly number[] = [1, 2, 4, 8, 16, 32];
+
+/**
+ * The least step by which a dynamic axis may change, so that the function takes it. @throws {ExportError} where there is
+ * none
+ */
+function stepOf(action: string, name: string, call: (step: number) => void): number {
+  let first: ShapeError | undefined;
+  for (const step of STEPS) {
+    try {
+      call(step);
+      return step;
+    } catch (error) {
+      if (!(error instanceof ShapeError)) throw error;
+      first ??= error;
+    }
+  }
+  throw new ExportError(action, {
+    reason: `of other sizes for ${name} it fails, as by "${first!.message}": leave ${name} out of \`dynamic\``,
+    cause: first,
+  });
 }
 
 /** The shape of a node in each trace. */

@@ -42,10 +42,23 @@ export function product(sizes: Shape, like: Size): Size {
   return like.map((_, i) => sizes.reduce((a, n) => a * n[i], 1));
 }
 
-/** A size as an expression: constant + Σ factor · axis, or constant · Π axis. */
+/**
+ * A size as an expression: constant + Σ factor · axis, or constant · Π axis, divided by `per`, which is 1 unless axes are
+ * multiples of something.
+ */
 export type Expression =
-  | { readonly kind: "sum"; readonly constant: number; readonly terms: readonly (readonly [number, DynamicAxis])[] }
-  | { readonly kind: "product"; readonly constant: number; readonly factors: readonly DynamicAxis[] };
+  & (
+    | { readonly kind: "sum"; readonly constant: number; readonly terms: readonly (readonly [number, DynamicAxis])[] }
+    | {
+      readonly kind: "product";
+      readonly constant: number;
+      readonly factors: readonly DynamicAxis[];
+    }
+  )
+  & { readonly per: number };
+
+/** Divisors of sizes: those of axes that change by steps (trace.ts), and of two of them. */
+const DIVISORS: readonly number[] = Array.from({ length: 11 }, (_, i) => 2 ** i);
 
 /**
  * The expression of dynamic axes that a size is. Trace i + 1 changes axis i alone, the last one all of them, which tests
@@ -55,14 +68,20 @@ export function expressionOf(action: string, size: Size, axes: readonly DynamicA
   const changed = axes.flatMap((a, i) => size[i + 1] === size[0] ? [] : [{ a, i }]), last = size.length - 1;
   const terms = changed.map(({ a, i }) => [(size[i + 1] - size[0]) / (a.size[i + 1] - a.size[0]), a] as const);
   const constant = terms.reduce((c, [factor, a]) => c - factor * a.size[0], size[0]);
-  if (
-    terms.every(([factor]) => Number.isInteger(factor)) &&
-    terms.reduce((n, [factor, a]) => n + factor * a.size[last], constant) === size[last]
-  ) return { kind: "sum", constant, terms };
+  // powers of two: nothing is rounded
+  const divisors = changed.some(({ a, i }) => a.size[i + 1] - a.size[0] > 1) ? DIVISORS : [1];
+  const perOf = (...numbers: number[]): number | undefined => (
+    divisors.find((per) => numbers.every((x) => Number.isInteger(x * per)))
+  );
+  const per = perOf(constant, ...terms.map(([factor]) => factor));
+  if (per !== undefined && terms.reduce((n, [factor, a]) => n + factor * a.size[last], constant) === size[last]) {
+    return { kind: "sum", constant: constant * per, terms: terms.map(([f, a]) => [f * per, a]), per };
+  }
   const factors = changed.map(({ a }) => a), each = size[0] / factors.reduce((n, a) => n * a.size[0], 1);
   const fits = (trace: number): boolean => factors.reduce((n, a) => n * a.size[trace], each) === size[trace];
-  if (Number.isInteger(each) && size.every((_, trace) => fits(trace))) {
-    return { kind: "product", constant: each, factors };
+  const share = perOf(each);
+  if (share !== undefined && size.every((_, trace) => fits(trace))) {
+    return { kind: "product", constant: each * share, factors, per: share };
   }
   const names = changed.map(({ a }) => a.name).join(" and ");
   throw new ExportError(action, {

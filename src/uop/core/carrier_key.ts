@@ -5,6 +5,7 @@
  * @module
  */
 import { type DType, toDType } from "../../dtype/dtype.ts";
+import { sameArray } from "../../helpers/math.ts";
 import {
   type CarrierArg,
   momentsCarrier,
@@ -18,6 +19,7 @@ import {
   selectCarrier,
 } from "./carrier.ts";
 import { Ops } from "./ops.ts";
+import { type UOp, variable } from "./uop.ts";
 
 const REDUCES: Readonly<Record<string, Ops>> = { ADD: Ops.ADD, MUL: Ops.MUL, MAX: Ops.MAX };
 
@@ -118,4 +120,25 @@ class KeyReader {
 export function carrierOfKey(key: string, lanes: readonly DType[]): CarrierArg | undefined {
   const made = new KeyReader(key, lanes).read();
   return made?.key === key && made.dtypes.every((d, i) => d === lanes[i]) ? made : undefined;
+}
+
+const ofTheirKeys = new WeakMap<CarrierArg, boolean>();
+
+/** Whether a carrier is the very one that {@linkcode carrierOfKey} makes of its key: the same identity, the same sums. */
+export function isOfItsKey(carrier: CarrierArg): boolean {
+  let is = ofTheirKeys.get(carrier);
+  if (is === undefined) {
+    const { key, dtypes, identity } = carrier, known = carrierOfKey(key, dtypes);
+    is = known !== undefined && known.constructor === carrier.constructor &&
+      identity.every((x, i) => Object.is(x, known.identity[i])) && sameArray(sumsOf(carrier), sumsOf(known));
+    ofTheirKeys.set(carrier, is);
+  }
+  return is;
+}
+
+/** What a carrier combines of two results, then of three: nodes, which are the same where they compute the same. */
+export function sumsOf({ dtypes, combine, join }: CarrierArg): readonly (UOp | undefined)[] {
+  const lanes = (part: number): UOp[] => dtypes.map((d, i) => variable(`p${part}_${i}`, -Infinity, Infinity, d));
+  const parts = [0, 1, 2].map(lanes);
+  return [...combine(parts[0], parts[1]), ...join?.(parts) ?? [undefined]];
 }

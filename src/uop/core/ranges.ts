@@ -10,13 +10,19 @@
 import { argOf } from "./args.ts";
 import { CarrierArg } from "./carrier.ts";
 import { Ops } from "./ops.ts";
-import { toposort, type UOp } from "./uop.ts";
+import { range, toposort, type UOp } from "./uop.ts";
 
 const NONE: readonly UOp[] = Object.freeze([]);
 
 /** The iterations of a range, 0 where they are not constant. */
 export function sizeOf(r: UOp): number {
   return r.src[0].op === Ops.CONST ? r.src[0].value : 0;
+}
+
+/** The same loop by another number. */
+export function renumbered(r: UOp, id: number): UOp {
+  const { kind, sub } = argOf(r, Ops.RANGE);
+  return range(r.src[0], id, kind, sub);
 }
 
 /** Order of ranges: by id, then by the piece, then by kind. */

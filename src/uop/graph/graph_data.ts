@@ -30,7 +30,7 @@ import {
   WindowArg,
 } from "../core/args.ts";
 import { CarrierArg } from "../core/carrier.ts";
-import { carrierOfKey } from "../core/carrier_key.ts";
+import { carrierOfKey, isOfItsKey } from "../core/carrier_key.ts";
 import { CustomArg, TextArg } from "../core/custom_arg.ts";
 import { opName, Ops } from "../core/ops.ts";
 import { CollectiveArg, MeshShape, type MoveKind, Sharding } from "../core/sharding.ts";
@@ -107,22 +107,27 @@ interface OpField {
 /** A value in a record. */
 export type Field = undefined | boolean | number | string | DType | UOp | OpField | readonly Field[];
 
-/** The format of records that are made of their fields. @param write the arguments of the constructor */
+/**
+ * The format of records that are made of their fields. @param name of the class: in packages those of classes are others
+ * @param write the arguments of the constructor
+ */
 function recordFormat<F extends readonly Field[], A extends ArgRecord>(
+  name: string,
   type: new (...fields: F) => A,
   write: (arg: A) => [...F],
 ): RecordFormat {
-  return readFormat(type, write, (...fields: F) => new type(...fields));
+  return readFormat(name, type, write, (...fields: F) => new type(...fields));
 }
 
 /** The same of records that are made in another way. */
 function readFormat<F extends readonly Field[], A extends ArgRecord>(
-  type: { readonly name: string; readonly prototype: A },
+  name: string,
+  type: { readonly prototype: A },
   write: (arg: A) => F,
   read: (...fields: F) => ArgRecord | undefined,
 ): RecordFormat {
   return {
-    name: type.name,
+    name,
     is: (arg) => Object.prototype.isPrototypeOf.call(type.prototype, arg),
     write: (arg) => write(arg as A),
     read: (fields) => read(...fields as F),
@@ -136,27 +141,29 @@ function meshFields({ names, sizes, device }: MeshShape): MeshFields {
 
 /** The records of this layer, but those of memory, which have a table of their own. */
 const RECORDS: readonly RecordFormat[] = [
-  recordFormat(Int64, (a) => [a.hi, a.lo]),
-  recordFormat(ShapeArg, (a) => [a.shape]),
-  recordFormat(AxesArg, (a) => [a.axes]),
-  recordFormat(PairsArg, (a) => [a.pairs]),
-  recordFormat(SkewArg, (a) => [a.axis, a.kernelAxis, a.stride, a.dilation, a.size]),
-  recordFormat(WindowArg, (a) => [a.axis, a.capacity]),
-  recordFormat(VariableArg, (a) => [a.name, a.min, a.max]),
-  recordFormat(ParamArg, (a) => [a.slot, a.size]),
-  recordFormat(AccArg, (a) => [a.id]),
-  recordFormat(LocalArg, (a) => [a.id, a.size, a.scope]),
-  recordFormat(OwnArg, (a) => [a.identity, a.device]),
-  recordFormat(TensorMapArg, (a) => [a.offset, a.sizes, a.strides, a.box]),
-  recordFormat(StageArg, (a) => [a.id, a.scope, a.width, a.depth, a.isSwizzled]),
-  recordFormat(CustomArg, (a) => [a.kernel]),
-  recordFormat(TextArg, (a) => [a.language, a.entry, a.text, a.written, a.groups, a.threads]),
+  recordFormat("Int64", Int64, (a) => [a.hi, a.lo]),
+  recordFormat("ShapeArg", ShapeArg, (a) => [a.shape]),
+  recordFormat("AxesArg", AxesArg, (a) => [a.axes]),
+  recordFormat("PairsArg", PairsArg, (a) => [a.pairs]),
+  recordFormat("SkewArg", SkewArg, (a) => [a.axis, a.kernelAxis, a.stride, a.dilation, a.size]),
+  recordFormat("WindowArg", WindowArg, (a) => [a.axis, a.capacity]),
+  recordFormat("VariableArg", VariableArg, (a) => [a.name, a.min, a.max]),
+  recordFormat("ParamArg", ParamArg, (a) => [a.slot, a.size]),
+  recordFormat("AccArg", AccArg, (a) => [a.id]),
+  recordFormat("LocalArg", LocalArg, (a) => [a.id, a.size, a.scope]),
+  recordFormat("OwnArg", OwnArg, (a) => [a.identity, a.device]),
+  recordFormat("TensorMapArg", TensorMapArg, (a) => [a.offset, a.sizes, a.strides, a.box]),
+  recordFormat("StageArg", StageArg, (a) => [a.id, a.scope, a.width, a.depth, a.isSwizzled]),
+  recordFormat("CustomArg", CustomArg, (a) => [a.kernel]),
+  recordFormat("TextArg", TextArg, (a) => [a.language, a.entry, a.text, a.written, a.groups, a.threads]),
   readFormat(
+    "ReduceArg",
     ReduceArg,
     (a): [OpField, readonly number[]] => [{ op: opName[a.op] }, a.axes],
     ({ op }, axes) => new ReduceArg(opNamed(op), axes),
   ),
   readFormat(
+    "RangeArg",
     RangeArg,
     (a): [number, string, number, number] => [a.id, axisKindName[a.kind], a.sub, a.first],
     (id, kind, sub, first) => {
@@ -165,6 +172,7 @@ const RECORDS: readonly RecordFormat[] = [
     },
   ),
   readFormat(
+    "Sharding",
     Sharding,
     (
       a,
@@ -180,6 +188,7 @@ const RECORDS: readonly RecordFormat[] = [
     },
   ),
   readFormat(
+    "CollectiveArg",
     CollectiveArg,
     (
       a,
@@ -195,7 +204,16 @@ const RECORDS: readonly RecordFormat[] = [
       new CollectiveArg(kind, new MeshShape(names, sizes, on), axes, opNamed(op), device, shift)
     ),
   ),
-  readFormat(CarrierArg, (a): [string, readonly DType[]] => [a.key, a.dtypes], carrierOfKey),
+  readFormat(
+    "CarrierArg",
+    CarrierArg,
+    (a): [string, readonly DType[]] => (
+      isOfItsKey(a)
+        ? [a.key, a.dtypes]
+        : refuse("write", `no carrier that combines as it does is known by the key ${a.key}`)
+    ),
+    carrierOfKey,
+  ),
 ];
 
 /** A table that gives each thing one position. */
@@ -213,22 +231,50 @@ class Table<K, T> {
   }
 }
 
+/** Records that graphs take for one, by their hashes: one of each. */
+class SameRecords {
+  private readonly byHash = new Map<number, ArgRecord[]>();
+  /** The first record that is the same as this one: itself where it is new. */
+  first(arg: ArgRecord): ArgRecord {
+    const found = this.byHash.get(arg.hash);
+    if (found === undefined) this.byHash.set(arg.hash, [arg]);
+    else {
+      for (const other of found) if (other === arg || other.same(arg)) return other;
+      found.push(arg);
+    }
+    return arg;
+  }
+}
+
 function refuse(action: "write" | "read", reason: string): never {
   throw new FormatError(action, { file: "a graph", reason });
 }
 
+/** A number that a Map takes for 0. */
+const NEGATIVE_ZERO = Symbol("-0");
+
 class GraphWriter {
   private readonly ops = new Table<number, string>();
   private readonly dtypes = new Table<DType, [string, number]>();
-  private readonly args = new Table<string, ArgData>();
+  /** By number, text or record. */
+  private readonly args = new Table<number | string | symbol | ArgRecord, ArgData>();
+  private readonly same = new SameRecords();
+  /** Carriers by their text: graphs compare their keys alone. */
+  private readonly carriers = new Map<string, CarrierArg>();
+  private readonly formats = new Map<unknown, RecordFormat>();
   private readonly storages = new Table<Storage, StorageData>();
   private readonly nodes: [number, number, number, ...number[]][] = [];
   private readonly rows = new Map<UOp, number>();
+  private readonly rowOf = (u: UOp): number => {
+    this.add([u]);
+    return this.rows.get(u)!;
+  };
 
   constructor(private readonly records: readonly RecordFormat[]) {}
 
   write(roots: readonly UOp[]): GraphData {
-    const places = roots.map((u) => this.row(u)), { ops, dtypes, args, storages, nodes } = this;
+    this.add(roots);
+    const { ops, dtypes, args, storages, nodes, rows } = this;
     return {
       format: GRAPH_FORMAT,
       version: GRAPH_VERSION,
@@ -237,42 +283,57 @@ class GraphWriter {
       args: args.rows,
       storages: storages.rows,
       nodes,
-      roots: places,
+      roots: roots.map((u) => rows.get(u)!),
     };
   }
 
-  /** The row of a node; those below it have one before. */
-  private row(root: UOp): number {
+  /** Gives each of these nodes a row; those below them have theirs before. */
+  private add(roots: readonly UOp[]): void {
     const { rows, nodes } = this;
-    for (const u of rows.has(root) ? [] : toposort(root)) {
+    for (const u of toposort(roots)) {
       if (rows.has(u)) continue;
-      const op = this.ops.at(u.op, () => opName[u.op]), { scalar, count } = u.dtype;
-      const dtype = this.dtypes.at(u.dtype, () => [scalar.name, count]), arg = this.arg(u);
-      rows.set(u, nodes.push([op, dtype, arg, ...u.src.map((s) => rows.get(s)!)]) - 1);
+      const { op, dtype, src } = u, arg = this.arg(u);
+      const row: [number, number, number, ...number[]] = [
+        this.ops.at(op, () => opName[op]),
+        this.dtypes.at(dtype, () => [dtype.scalar.name, dtype.count]),
+        arg,
+      ];
+      for (const s of src) row.push(rows.get(s)!);
+      rows.set(u, nodes.push(row) - 1);
     }
-    return rows.get(root)!;
   }
 
   private arg({ op, arg }: UOp): number {
     if (arg === undefined) return -1;
-    const data = typeof arg === "object" ? this.record(op, arg) : fieldData(arg);
-    return this.args.at(JSON.stringify(data), () => data);
+    if (typeof arg !== "object") return this.args.at(Object.is(arg, -0) ? NEGATIVE_ZERO : arg, () => fieldData(arg));
+    if (arg instanceof CarrierArg) {
+      const data = this.record(op, arg), text = JSON.stringify(data), first = this.carriers.get(text) ?? arg;
+      this.carriers.set(text, first);
+      return this.args.at(first, () => data);
+    }
+    return this.args.at(this.same.first(arg), () => this.record(op, arg));
   }
 
   private record(op: Ops, arg: ArgRecord): ArgData {
     if (arg instanceof BufferArg) return { record: "BufferArg", fields: [this.storage(arg.storage), arg.version] };
-    const format = this.records.find((r) => r.is(arg));
+    const format = this.formatOf(arg);
     if (format === undefined) {
       return refuse(
         "write",
         `the argument of a ${opName[op]} (${arg}) is a function of the program; realize it before`,
       );
     }
-    const fields = format.write(arg);
-    if (arg instanceof CarrierArg && format.read(fields) === undefined) {
-      return refuse("write", `no carrier is known by the key ${arg.key}`);
+    return { record: format.name, fields: format.write(arg).map((f) => fieldData(f, this.rowOf)) };
+  }
+
+  private formatOf(arg: ArgRecord): RecordFormat | undefined {
+    if (arg instanceof CarrierArg) return this.records.find((r) => r.is(arg)); // whatever class it is of
+    let format = this.formats.get(arg.constructor);
+    if (format === undefined) {
+      format = this.records.find((r) => r.is(arg));
+      if (format !== undefined) this.formats.set(arg.constructor, format);
     }
-    return { record: format.name, fields: fields.map((f) => fieldData(f, (u) => this.row(u))) };
+    return format;
   }
 
   private storage(s: Storage): number {
@@ -324,6 +385,7 @@ function newBuffers(): BufferOf {
 
 class GraphReader {
   private readonly rows: UOp[] = [];
+  private readonly args: Arg[] = [];
   constructor(
     private readonly data: GraphData,
     private readonly records: readonly RecordFormat[],
@@ -332,16 +394,20 @@ class GraphReader {
 
   read(): UOp[] {
     const { data, rows } = this, ops = data.ops.map(opNamed), types = data.dtypes.map((d) => dtypeNamed(...d));
-    for (const [op, dtype, arg, ...src] of data.nodes) {
-      const sources = src.map((s) => this.node(s)), given = arg === -1 ? undefined : this.pick(data.args, arg);
-      rows.push(this.made(this.pick(ops, op), this.pick(types, dtype), sources, given));
+    for (const row of data.nodes) {
+      const src: UOp[] = [];
+      for (let i = 3; i < row.length; i++) src.push(this.pick(rows, row[i]));
+      rows.push(this.made(this.pick(ops, row[0]), this.pick(types, row[1]), src, row[2]));
     }
     return data.roots.map((r) => this.node(r));
   }
 
-  private made(op: Ops, dtype: DType, src: readonly UOp[], arg: ArgData | undefined): UOp {
-    if (op !== Ops.BUFFER) return uop(op, dtype, src, arg === undefined ? undefined : this.arg(arg));
-    const [storage, version] = (arg as { readonly fields?: readonly FieldData[] } | undefined)?.fields ?? [];
+  private made(op: Ops, dtype: DType, src: readonly UOp[], row: number): UOp {
+    if (row === -1 && op !== Ops.BUFFER) return uop(op, dtype, src);
+    const data = this.pick(this.data.args, row);
+    // what an argument is made of stands before the first node that has it
+    if (op !== Ops.BUFFER) return uop(op, dtype, src, this.args[row] ??= this.arg(data));
+    const [storage, version] = (data as { readonly fields?: readonly FieldData[] }).fields ?? [];
     return this.buffer(this.pick(this.data.storages, storage), version as number);
   }
 

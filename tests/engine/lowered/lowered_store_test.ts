@@ -13,16 +13,16 @@ import { toProgram } from "../../../src/codegen/to_program.ts";
 import { KernelInfo } from "../../../src/codegen/opt/opt.ts";
 import { type ContextVar, envNumber, setEnv } from "../../../src/helpers/env.ts";
 import {
-  capsText,
-  libraryText,
   loweredKey,
   LOWERING_FLAGS,
   programFrom,
+  type ProgramText,
   programText,
   storeStats,
   WATCHING_FLAGS,
 } from "../../../src/engine/lowered/lowered_store.ts";
-import { graphOf, graphText } from "../../../src/engine/lowered/stored_graph.ts";
+import { kernelsOfText, kernelText } from "../../../src/engine/lowered/kernel_data.ts";
+import { capsText, libraryText, LOWERING_FOLDERS } from "../../../src/engine/lowered/library_text.ts";
 import { type LinearProgram, type Renderer, SCALAR_CAPS } from "../../../src/renderer/renderer.ts";
 import { dtypes } from "../../../src/dtype/dtype.ts";
 import { clearScheduleCache, scheduleNodes } from "../../../src/schedule/schedule.ts";
@@ -43,6 +43,7 @@ import {
 } from "../../../src/uop/core/uop.ts";
 import { Draw, FAMILIES } from "../../fuzz/kernels.ts";
 import { inFolder } from "../../support/folder.ts";
+import { specifiersOf } from "../../support/specifiers.ts";
 import { ROOT, runDeno } from "../../system/subprocess.ts";
 
 /** Kernels of random programs of every family, as a device schedules them. */
@@ -57,6 +58,8 @@ function randomKernels(device: string, count: number): UOp[] {
   }
   return [...kernels];
 }
+
+const read = ({ head, list }: ProgramText): LinearProgram => programFrom(head, () => kernelsOfText(list));
 
 /** All of a program but its nodes. */
 const rest = ({ uops: _u, vars: _v, params, ...others }: LinearProgram): unknown => ({
@@ -78,16 +81,16 @@ for (const name of ["CLANG", "WASM", "JS"] as const) {
         const made = toProgram(ast, renderer), text = programText(made);
         if (text === undefined) continue;
         kept++;
-        const same = programFrom(text)!;
+        const same = read(text);
         assert.deepEqual(rest(same), rest(made));
-        assert.equal(graphText(same.uops), graphText(made.uops));
+        assert.equal(kernelText(same.uops), kernelText(made.uops));
         assert.deepEqual(renderer.render(same), renderer.render(made));
         rotateInternTable();
         rotateInternTable();
-        const later = programFrom(text)!;
+        const later = read(text);
         assert.notEqual(later.uops.at(-1), made.uops.at(-1)); // nodes of its own
         assert.deepEqual(renderer.render(later), renderer.render(made));
-        assert.equal(programText(later), text);
+        assert.deepEqual(programText(later), text);
       }
       assert.ok(kernels.length > 80, String(kernels.length));
       assert.equal(kept, kernels.length); // there is none that must be lowered in each process
@@ -128,12 +131,9 @@ Deno.test("graphs have one text each, and read back", () => {
     of(l, new KernelInfo("k", [{ op: "TC", unit: 1 }])),
     of(l, new KernelInfo("k", [{ op: "TC", unit: 2 }])),
   ];
-  const texts = graphs.map((g) => graphText([g])!);
+  const texts = graphs.map((g) => kernelText([g])!);
   assert.equal(new Set(texts).size, graphs.length);
-  for (const [k, g] of graphs.entries()) {
-    const [made] = graphOf(texts[k]) ?? [undefined];
-    assert.equal(made, g.arg instanceof KernelInfo ? undefined : g); // of kernels that are not lowered no more is asked
-  }
+  for (const [k, g] of graphs.entries()) assert.equal(kernelsOfText(texts[k])[0], g);
 });
 
 /** A sum by a carrier, which `combine` is of. */
@@ -238,14 +238,26 @@ interface Said {
   readonly read: number;
   readonly written: number;
   readonly damaged: number;
+  /** Lists of kernels that were read. */
+  readonly lists: number;
+  /** On CLANG: sources rendered, and compilers started. */
+  readonly rendered: number;
+  readonly compilers: number;
+  readonly sources: readonly string[];
   readonly stderr: string;
 }
 const PROGRAM = (root: string): string => `
   import { Tensor } from "${root}mod.ts";
   import * as lowered from "${root}src/engine/lowered/lowered_store.ts";
+  import { clangCounters } from "${root}backends/clang/clang.ts";
+  import { CompiledKernel, schedule } from "${root}mod.ts";
   const x = Tensor.arange(64).reshape([8, 8]).float();
   const values = [await x.matmul(x).sum(0).tolist(), await x.softmax().max().item(), await x.cumsum(1).sum().item()];
-  console.log(JSON.stringify({ values, ...lowered.storeStats }));
+  const said = { values, ...lowered.storeStats, ...clangCounters };
+  const sources = Deno.env.get("SHOWS") === undefined
+    ? []
+    : schedule([x.matmul(x).sum(0)]).flatMap(({ runner: r }) => r instanceof CompiledKernel ? [r.program.source] : []);
+  console.log(JSON.stringify({ ...said, sources }));
 `;
 async function ran(cache: string, env: Record<string, string> = {}, root: string = ROOT.href): Promise<Said> {
   const { code, stdout, stderr } = await runDeno(["eval", "--no-check", PROGRAM(root)], {
@@ -263,23 +275,35 @@ Deno.test("another process reads what one has lowered; flags, damage, other sour
     assert.deepEqual(counts(first), [0, n, 0]);
     const again = await ran(cache);
     assert.deepEqual([again.values, counts(again)], [first.values, [n, 0, 0]]);
+    const [library] = [...Deno.readDirSync(`${cache}/lowered`)], place = `${cache}/lowered/${library.name}`;
+    const names = [...Deno.readDirSync(place)].map((e) => e.name);
     assert.deepEqual(counts(await ran(cache, { NOOPT: "1" })).slice(0, 1), [0]);
     assert.deepEqual(counts(await ran(cache, { SPEC: "1" })), [0, 0, 0]);
     // damage: other bytes, a file that ends early, an empty one
-    const [library] = [...Deno.readDirSync(`${cache}/lowered`)], place = `${cache}/lowered/${library.name}`;
-    for (const [k, { name }] of [...Deno.readDirSync(place)].entries()) {
-      const bytes = Deno.readFileSync(`${place}/${name}`), at = bytes.length >> 1;
-      if (k % 3 === 0) bytes[at] = bytes[at] === 48 ? 49 : 48;
-      Deno.writeFileSync(
-        `${place}/${name}`,
-        k % 3 === 2 ? new Uint8Array() : k % 3 === 1 ? bytes.subarray(0, at) : bytes,
-      );
+    let whole = 0; // what it takes to run a kernel is whole, and its list is not
+    for (const [k, name] of names.entries()) {
+      const path = `${place}/${name}`, bytes = Deno.readFileSync(path);
+      const at = k % 4 < 2 ? bytes.length >> 1 : bytes.indexOf(10, 1) + 9; // in the list; in what stands before it
+      if (k % 2 === 0) bytes[at] = bytes[at] === 48 ? 49 : 48;
+      if (k % 4 < 2) whole++;
+      Deno.writeFileSync(path, k === 5 ? new Uint8Array() : k % 2 === 0 ? bytes : bytes.subarray(0, at));
     }
     const damaged = await ran(cache, { DEBUG: "1" });
-    assert.deepEqual([damaged.values, counts(damaged)], [first.values, [0, n, n]]);
+    assert.deepEqual([damaged.values, counts(damaged)], [first.values, [whole - 1, n, n]]);
     assert.match(damaged.stderr, /is damaged; its kernel is lowered again/);
     const mended = await ran(cache); // written once more, behind what is damaged
     assert.deepEqual([mended.values, counts(mended)], [first.values, [n, 0, 0]]);
+    // beyond CACHE_SIZE those go that were not used for longest
+    const old = `${place}/${"0".repeat(32)}`;
+    Deno.writeFileSync(old, new Uint8Array(3 << 19));
+    Deno.utimeSync(old, 1e9, 1e9);
+    for (const name of names) Deno.utimeSync(`${place}/${name}`, 1e9 + 1, 1e9 + 1);
+    assert.deepEqual(counts(await ran(cache, { CACHE_SIZE: "1" })), [n, 0, 0]);
+    assert.ok(names.every((name) => Deno.statSync(`${place}/${name}`).mtime!.getTime() > 1e12 + 1e9)); // they are used
+    const some = await ran(cache, { CACHE_SIZE: "1", ALLOW_TF32: "1" });
+    assert.deepEqual(counts(some), [0, n, 0]);
+    assert.ok(![...Deno.readDirSync(place)].some((e) => old.endsWith(e.name)));
+    assert.ok(names.every((name) => Deno.statSync(`${place}/${name}`).isFile));
     // a file where the folder would be
     Deno.writeTextFileSync(`${folder}/file`, "");
     const none = await ran(`${folder}/file`, { DEBUG: "1" });
@@ -293,10 +317,76 @@ Deno.test("another process reads what one has lowered; flags, damage, other sour
     assert.deepEqual(counts(await ran(cache, {}, root)), [n, 0, 0]);
     Deno.writeTextFileSync(`${copy}/src/codegen/passes.ts`, "\n", { append: true });
     assert.deepEqual(counts(await ran(cache, {}, root)), [0, n, 0]);
+    // what only says which kernels there are
+    Deno.writeTextFileSync(`${copy}/src/tensor/tensor.ts`, "\n", { append: true });
+    assert.deepEqual(counts(await ran(cache, {}, root)), [n, 0, 0]);
     // a source that changed after the process began: what runs may be what was there before
     Deno.utimeSync(`${copy}/src/codegen/passes.ts`, new Date(), new Date(Date.now() + 3600e3));
     assert.deepEqual(counts(await ran(cache, {}, root)), [0, 0, 0]);
   });
+});
+
+Deno.test({
+  name: "on CLANG another process lowers, renders and compiles nothing; what is missing is made anew",
+  ignore: clangBackend.unavailable() !== undefined,
+  fn: () =>
+    inFolder(async (folder) => {
+      const cache = `${folder}/cache`,
+        on = (env = {}): Promise<Said> => ran(cache, { DEV: "CLANG", SHOWS: "1", ...env });
+      const made = ({ rendered, lists, ...said }: Said): number[] => [...counts(said as Said), rendered, lists];
+      const first = await on(), n = first.written;
+      assert.ok(n > 3, String(n));
+      assert.deepEqual(made(first), [0, n, 0, n, 0]);
+      const again = await on();
+      assert.deepEqual([made(again), again.compilers], [[n, 0, 0, 0, 0], 0]);
+      // a source is the same, when somebody asks for it
+      assert.ok(first.sources.length > 0);
+      assert.deepEqual([again.values, again.sources], [first.values, first.sources]);
+      // other flags, and another compiler
+      const [plain] = [await on({ NOOPT: "1" })];
+      assert.deepEqual([plain.values, plain.read, plain.rendered], [first.values, 0, plain.written]);
+      // compiled kernels that are gone are compiled, of the lists
+      for (const { name } of [...Deno.readDirSync(`${cache}/clang`)]) {
+        if (name !== "runtime") Deno.removeSync(`${cache}/clang/${name}`, { recursive: true });
+      }
+      const compiled = await on();
+      assert.deepEqual([compiled.values, made(compiled)], [first.values, [n, 0, 0, n, n]]);
+      assert.ok(compiled.compilers > 0);
+      // lists that are damaged are not missed, and made anew with what was compiled of them
+      const [library] = [...Deno.readDirSync(`${cache}/lowered`)], place = `${cache}/lowered/${library.name}`;
+      for (const { name } of Deno.readDirSync(place)) {
+        Deno.truncateSync(`${place}/${name}`, Deno.statSync(`${place}/${name}`).size - 9);
+      }
+      const torn = await on();
+      assert.deepEqual([torn.values, torn.sources], [first.values, first.sources]);
+      assert.deepEqual([torn.read, torn.written, torn.rendered], [n, 0, 0]);
+      for (const { name } of [...Deno.readDirSync(`${cache}/clang`)]) {
+        if (name !== "runtime") {
+          Deno.removeSync(`${cache}/clang/${name}`, { recursive: true });
+        }
+      }
+      const anew = await on();
+      assert.deepEqual([anew.values, made(anew)], [first.values, [n, n, n, n, 0]]);
+      assert.deepEqual(made(await on()), [n, 0, 0, 0, 0]);
+    }),
+});
+
+Deno.test("all that lowered kernels are made by is in the folders that name the library", () => {
+  const seen = new Set<string>(), outside: string[] = [];
+  const visit = (path: string): void => {
+    if (seen.has(path)) return;
+    seen.add(path);
+    if (!LOWERING_FOLDERS.some((f) => path.startsWith(f + "/"))) outside.push(path);
+    const url = new URL(path, "file:///");
+    for (const s of specifiersOf(Deno.readTextFileSync(new URL(`.${path}`, ROOT)))) visit(new URL(s, url).pathname);
+  };
+  const backends = new URL("backends/", ROOT);
+  for (const { name } of Deno.readDirSync(backends)) {
+    for (const file of Deno.readDirSync(new URL(`${name}/`, backends))) visit(`/backends/${name}/${file.name}`);
+  }
+  for (const root of ["codegen/to_program", "engine/lowered/kernel_data"]) visit(`/src/${root}.ts`);
+  assert.ok(seen.size > 200, String(seen.size));
+  assert.deepEqual(outside, []);
 });
 
 async function copied(from: URL, to: string): Promise<void> {

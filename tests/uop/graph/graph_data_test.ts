@@ -213,14 +213,25 @@ Deno.test("graph data: what cannot be written or read is refused, and why", () =
   const x = constant(1, f32), data = graphData([x]);
   const formula = uop(Ops.CHECKPOINT, f32, [x, x], slope((v) => v));
   const own = new CarrierArg("argmax", [f32], [0], ([a]) => [a]);
+  const others = [
+    new CarrierArg("ADD", [f32], [0], ([a], [b]) => [a.mul(b)]),
+    new CarrierArg("ADD", [f32], [1], ([a], [b]) => [a.add(b)]),
+    new CarrierArg("ADD", [f32], [0], ([a], [b]) => [a.add(b)], (parts) => [parts[0][0]]),
+  ];
   const of = (more: Partial<GraphData>) => () => graphOf({ ...data, ...more });
   for (
     const [fn, text] of [
       [() => graphData([formula]), "is a function of the program"],
-      [() => graphData([uop(Ops.REDUCE, f32, [x], own)]), "no carrier is known by the key argmax"],
+      ...[own, ...others].map((arg) =>
+        [
+          () => graphData([uop(Ops.REDUCE, f32, [constant(others.indexOf(arg), f32)], arg)]),
+          `no carrier that combines as it does is known by the key ${arg.key}`,
+        ] as const
+      ),
       [of({ version: 9 }), "it is of version 9, and this is version 1: write it again"],
       [of({ format: "x" }), "its format is x, not dinograd graph"],
       [of({ roots: [4] }), "it refers to row 4 of a table of 1"],
+      [of({ ops: ["BUFFER"], nodes: [[0, 0, -1]] }), "it refers to row -1 of a table of"],
       [of({ ops: ["NO"] }), "it has an op NO, which there is not"],
       [of({ dtypes: [["float31", 1]] }), "it has a dtype float31 of 1 lanes, which there is not"],
       [of({ args: [{ record: "NoArg", fields: [1] }] }), "it has an argument NoArg [1], which is none"],
