@@ -15,10 +15,10 @@ import { indexForm, rangeOfFactor } from "../../uop/algebra/linear_form.ts";
 import { simplifyKernel } from "../../uop/algebra/valid.ts";
 import { argOf, AxisKind } from "../../uop/core/args.ts";
 import { isAlu, Ops } from "../../uop/core/ops.ts";
-import { freeIds, iterationsOf, ownRanges, rangesOf, renumbered, sizeOf } from "../../uop/core/ranges.ts";
+import { freeIds, iterationsOf, ownRanges, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
 import { constant, mayHave, range, toposort, type UOp } from "../../uop/core/uop.ts";
 import { compareLoops, isReduceKind, kindOf } from "./range_facts.ts";
-import { renameFree } from "./replace_ranges.ts";
+import { renameFree, renumberNest } from "./replace_ranges.ts";
 
 /** Parts of a kernel, at most. */
 const MOST_PARTS = 64;
@@ -139,9 +139,7 @@ class Parts {
     // outer ones come last, and what they go through may be all that an inner one depends on
     for (const u of reduces.reverse()) {
       if (!rangesOf(u).some((r) => map.has(r))) continue;
-      for (const r of ownRanges(u)) {
-        if (!map.has(r)) map.set(r, renumbered(r, this.nextRange++));
-      }
+      renumberNest(ownRanges(u).filter((r) => !map.has(r)), map, () => this.nextRange++);
     }
   }
 

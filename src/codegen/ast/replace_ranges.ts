@@ -7,7 +7,7 @@
 import { argOf } from "../../uop/core/args.ts";
 import { carrierOf, getTuple } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { closingStart, rangesOf } from "../../uop/core/ranges.ts";
+import { closingStart, rangesOf, renumbered } from "../../uop/core/ranges.ts";
 import { type UOp, uop } from "../../uop/core/uop.ts";
 import { rebuild } from "../../uop/rewrite/walk.ts";
 
@@ -50,6 +50,15 @@ export function rebuildKernel(ast: UOp, fn: (u: UOp, src: readonly UOp[]) => rea
     if (made !== undefined && u.op === Ops.REDUCE && carrierOf(u).lanes > 1) tuples.set(u, made);
     return made?.[0];
   });
+}
+
+/** Adds to `map` loops by the next numbers for those of a nest, outermost first: where one ends may hang on others of `map`. */
+export function renumberNest(nest: readonly UOp[], map: Map<UOp, UOp>, next: () => number): Map<UOp, UOp> {
+  for (const r of nest) {
+    const to = renumbered(r, next()), end = renameFree(r.src[0], map);
+    map.set(r, end === r.src[0] ? to : to.withSrc([end]));
+  }
+  return map;
 }
 
 /** `u` with other ranges in place of those that are free in it; what closes a range of its own keeps it. */

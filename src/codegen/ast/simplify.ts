@@ -15,7 +15,7 @@ import { indexForm, type Linear, rangeOfFactor, strideAlong } from "../../uop/al
 import { descend } from "../../uop/rewrite/walk.ts";
 import { cutLongRanges } from "./long_ranges.ts";
 import { compareLoops } from "./range_facts.ts";
-import { lanesOf, rebuildKernel, renameFree, type Replacement, replaceRanges } from "./replace_ranges.ts";
+import { lanesOf, rebuildKernel, renameFree, renumberNest, type Replacement, replaceRanges } from "./replace_ranges.ts";
 
 /** All ranges of an AST in loop order. */
 function rangesIn(ast: UOp): UOp[] {
@@ -33,12 +33,7 @@ function withId(r: UOp, id: number, size?: number): UOp {
  */
 export function separateNests(ast: UOp): UOp {
   let nextId = freeIds(rangesIn(ast)).range;
-  /** Loops of their own for those of a nest, outermost first: where one ends may hang on those around it. */
-  const copiesOf = (nest: readonly UOp[]): Map<UOp, UOp> => {
-    const map = new Map<UOp, UOp>();
-    for (const r of nest) map.set(r, withId(r, nextId++).withSrc([renameFree(r.src[0], map)]));
-    return map;
-  };
+  const apart = (nest: readonly UOp[]): Map<UOp, UOp> => renumberNest(nest, new Map(), () => nextId++);
   /** By reduce range: the loops around it where it was first met, those that reduce with it included. */
   const around = new Map<UOp, readonly UOp[]>();
   ast = rebuildKernel(ast, (u, src) => {
@@ -56,7 +51,7 @@ export function separateNests(ast: UOp): UOp {
       for (const r of own) around.set(r, outside(r));
       return lanesOf(now);
     }
-    const map = copiesOf(own);
+    const map = apart(own);
     const lifts = src.slice(0, n).map((s) => renameFree(s, map));
     return lanesOf(now.withSrc([...lifts, ...own.map((r) => map.get(r)!)]));
   });
@@ -68,7 +63,7 @@ export function separateNests(ast: UOp): UOp {
       chain.forEach((r, i) => prefix.set(r, key(i)));
       return s;
     }
-    return renameFree(s, copiesOf(chain));
+    return renameFree(s, apart(chain));
   });
   return ast.withSrc(stores);
 }

@@ -16,11 +16,11 @@ import { joinAnd, splitAnd } from "../../uop/algebra/valid.ts";
 import { argOf, AxisKind, type ConstValue } from "../../uop/core/args.ts";
 import { carrierOf, reduce } from "../../uop/core/carrier.ts";
 import { isAlu, Ops } from "../../uop/core/ops.ts";
-import { freeIds, iterationsOf, rangesOf, renumbered, sizeOf } from "../../uop/core/ranges.ts";
+import { freeIds, iterationsOf, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
 import { constant, mayHave, toposort, type UOp } from "../../uop/core/uop.ts";
 import { gateOf } from "./ungate.ts";
 import { isReduceKind, kindOf } from "./range_facts.ts";
-import { rebuildKernel, renameFree } from "./replace_ranges.ts";
+import { rebuildKernel, renameFree, renumberNest } from "./replace_ranges.ts";
 
 /** Products of an iteration for what asking for the condition takes. */
 const ASKING = 2;
@@ -118,7 +118,7 @@ class Skipping {
       if (work > all * WORTH) continue;
       const counted = reduce(carrierOf(u), [condition.where(product, zero)], own);
       // in loops of its own, which stand outside of those that it does not depend on
-      const apart = new Map(own.map((r) => [r, renumbered(r, this.nextRange++)]));
+      const apart = renumberNest(own, new Map(), () => this.nextRange++);
       return counted.alu(Ops.ADD, reduce(carrierOf(u), [renameFree(lost, apart)], [...apart.values()]));
     }
     return undefined;

@@ -122,9 +122,6 @@ function blocked(ast: UOp): UOp {
     const loops = u.src.filter(isLoop), list = loops.map((r) => argOf(r, Ops.RANGE).toString()).join();
     // REDUCEs that share a loop are cut alike, or one of them is not cut
     if (loops.some((r) => (owners.get(r) ?? list) !== list)) continue;
-    // of loops of which one ends where the other says, one is cut at a time
-    const isBound = (r: UOp): boolean => r !== plan.cut && (dependsOn(plan.cut!, r) || dependsOn(r, plan.cut!));
-    if (plan.cut !== undefined && [...cut.keys()].some(isBound)) continue;
     wanted.add(u);
     note("passed", u, "a long sum is added in blocks: less is rounded off than by one number after the other");
     if (owners.has(loops[0])) continue;
