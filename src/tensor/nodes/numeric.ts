@@ -143,7 +143,8 @@ export function lt(x: UOp, value: number): UOp {
   return x.lt(floatConst(value, x.dtype));
 }
 
-function gt(x: UOp, value: number): UOp {
+/** x > value. */
+export function gt(x: UOp, value: number): UOp {
   return floatConst(value, x.dtype).lt(x);
 }
 
