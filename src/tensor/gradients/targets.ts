@@ -94,6 +94,7 @@ export class Found {
       else for (const name of names) all.add(name);
     }
     if (own === undefined && !merges(u.op)) return;
+    if (merges(u.op) && !merges(now.op) && u.src[0].op === Ops.BUFFER) return; // memory, which is what it was computed as
     let known = this.made.get(now);
     if (known === undefined) this.made.set(now, known = { over: new Set(), direct: false });
     const below = merges(u.op) ? memo.get(u.src[0]) : undefined;
@@ -125,20 +126,25 @@ export class Found {
     const { graph } = this;
     let base = u;
     while (base.op === Ops.RESHAPE) base = base.src[0];
-    if (graph.has(base) && this.isWhole(u, base, isLeaf)) {
+    if (graph.has(base) && this.isWhole(base, isLeaf, own)) {
       return [{ node: base, finish: (g) => reshape(g, shapeOf(u)) }];
     }
     if (isLeaf) return this.below(u);
     const found = this.among(u);
-    return found && isShapeOfMemory(own) && !this.isAllBelow(u) ? null : found;
+    return found && isShapeOfMemory(own) && !this.isAllBelow(u, passedNote(own) !== undefined) ? null : found;
   }
 
-  /** Whether what reads that which `u` is a shape of reads views of `u`. */
-  private isAllBelow(u: UOp): boolean {
-    const known = new Set(this.standingFor(u).members), chain = [u];
+  /**
+   * Whether what reads that which `u` is a shape of reads views of `u`.
+   * @param isView whether a view led to `u` itself, so that its other shapes may be somebody's as well
+   */
+  private isAllBelow(u: UOp, isView: boolean): boolean {
+    const known = new Set(this.standingFor(u).members), top = u;
+    const chain = [u], readersOf = (x: UOp): readonly UOp[] => this.readers.get(x) ?? [];
     while (u.op === Ops.RESHAPE || (u.op === Ops.CONTIGUOUS && u.arg === READ)) chain.push(u = u.src[0]);
     for (const x of chain) known.add(x);
-    return chain.slice(1).every((x) => (this.readers.get(x) ?? []).every((r) => known.has(r)));
+    if (isView && readersOf(top).some((x) => (merges(x.op) || x.arg === READ) && !known.has(x))) return false;
+    return chain.slice(1).every((x) => readersOf(x).every((r) => known.has(r)));
   }
 
   /** Of a leaf, which nothing lies below: the first of what it rearranges that there is. */
@@ -153,13 +159,10 @@ export class Found {
   }
 
   /** Whether a tensor is all of the memory below its shape, so that what reads that reads the tensor. */
-  private isWhole(u: UOp, base: UOp, isLeaf: boolean): boolean {
-    const isOwned = base.op === Ops.BUFFER || base.op === Ops.AFTER || base.op === Ops.COPY ||
-      base.op === Ops.CONTIGUOUS;
-    if (isOwned && (isLeaf || base.op === Ops.AFTER)) return true;
-    if (base.op !== Ops.BUFFER) return false;
-    const shape = bufferOf(argOf(base, Ops.BUFFER).storage)?.shape;
-    return shape !== undefined && sameArray(shape, shapeOf(u));
+  private isWhole(base: UOp, isLeaf: boolean, own: UOp): boolean {
+    if (base.op === Ops.AFTER) return true;
+    if (isLeaf) return base.op === Ops.BUFFER || base.op === Ops.COPY || base.op === Ops.CONTIGUOUS;
+    return base.op === Ops.BUFFER && !isShapeOfMemory(own);
   }
 
   /** The views of a tensor that stand for it, and it: undefined where it is unused, null where it cannot be told. */
@@ -209,7 +212,7 @@ function isShapeOfMemory(u: UOp): boolean {
   while (base.op === Ops.RESHAPE) base = base.src[0];
   if (base.op !== Ops.BUFFER) return false;
   const shape = bufferOf(argOf(base, Ops.BUFFER).storage)?.shape;
-  return shape === undefined || !sameArray(shape, shapeOf(u));
+  return shape === undefined || !sameArray(shape, shapeOf(u)) || passedNote(u) !== undefined;
 }
 
 /** How the gradient of `x` is one of a tensor, of which it stands for a view; undefined where that cannot be said. */

@@ -65,7 +65,7 @@ export function nameOfPassed(u: UOp): PassedName {
 /** Tells that `made`, a new node if `isNew`, stands for a view of `u`; returns it. */
 export function passBy(u: UOp, made: UOp, isNew: boolean): UOp {
   const own = notes.get(u), known = notes.get(made);
-  if (!isNamed(u) && own === undefined) return passNone(made);
+  if (!isNamed(u) && own === undefined) return made.op === u.op ? passNone(made) : made;
   const over = isNamed(u) ? [nameOfPassed(u)] : own!.over, before = known?.over ?? NONE;
   // what lies below a view may be nobody's; another view that exists is somebody's
   const direct = (known?.direct ?? (!isNew && (isNamed(made) || made.op === u.op))) || (!isNamed(u) && own!.direct);
@@ -81,9 +81,11 @@ export function passNone(made: UOp): UOp {
   return made;
 }
 
-/** Tells that `made` is what `u` is now. */
+/** Tells that `made` is what `u` is now: a view that nobody else has is so as memory, too. */
 export function passedBecame(u: UOp, made: UOp): void {
-  if (made !== u && isNamed(u)) addPassed(made, [nameOfPassed(u), ...passedNames(u)], undefined);
+  if (made === u || !isNamed(u)) return;
+  const note = notes.get(u);
+  addPassed(made, [nameOfPassed(u), ...passedNames(u)], note?.direct === false ? note : undefined);
 }
 
 /** Gives a node names and a note, beside its own. */
