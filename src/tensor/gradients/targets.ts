@@ -126,12 +126,13 @@ export class Found {
     const { graph } = this;
     let base = u;
     while (base.op === Ops.RESHAPE) base = base.src[0];
-    if (graph.has(base) && this.isWhole(base, isLeaf, own)) {
+    if (graph.has(base) && this.isWhole(u, base, isLeaf, own)) {
       return [{ node: base, finish: (g) => reshape(g, shapeOf(u)) }];
     }
     if (isLeaf) return this.below(u);
     const found = this.among(u);
-    return found && isShapeOfMemory(own) && !this.isAllBelow(u, passedNote(own) !== undefined) ? null : found;
+    const isShape = isShapeOfMemory(own) || isShapeOfMemory(u);
+    return found && isShape && !this.isAllBelow(u, passedNote(own) !== undefined) ? null : found;
   }
 
   /**
@@ -159,10 +160,10 @@ export class Found {
   }
 
   /** Whether a tensor is all of the memory below its shape, so that what reads that reads the tensor. */
-  private isWhole(base: UOp, isLeaf: boolean, own: UOp): boolean {
+  private isWhole(u: UOp, base: UOp, isLeaf: boolean, own: UOp): boolean {
     if (base.op === Ops.AFTER) return true;
     if (isLeaf) return base.op === Ops.BUFFER || base.op === Ops.COPY || base.op === Ops.CONTIGUOUS;
-    return base.op === Ops.BUFFER && !isShapeOfMemory(own);
+    return base.op === Ops.BUFFER && !isShapeOfMemory(u) && !isShapeOfMemory(own);
   }
 
   /** The views of a tensor that stand for it, and it: undefined where it is unused, null where it cannot be told. */
