@@ -96,21 +96,32 @@ export function addPassed(u: UOp, its: readonly PassedName[], note: PassedNote |
   setNote(u, { over: all, direct: note.direct || known?.direct === true });
 }
 
-/** Whether what a view with this note shows is that of views of these names alone (2), of others alone (0), or maybe (1). */
-export function passedFrom(
-  note: PassedNote,
-  from: ReadonlySet<PassedName>,
-  known: Map<PassedName, 0 | 1 | 2> = new Map(),
-): 0 | 1 | 2 {
-  let isSure = !note.direct, isMaybe = false;
-  for (const name of note.over) {
-    let how = known.get(name);
-    if (how === undefined) {
-      how = name === ANY ? 1 : from.has(name) ? 2 : name.note === undefined ? 0 : passedFrom(name.note, from, known);
-      known.set(name, how);
-    }
-    isSure &&= how === 2;
-    isMaybe ||= how > 0;
+/** Whether one of these names is among the views that led to a note. A view may lead back to what it views. */
+function leadsFrom(note: PassedNote, from: ReadonlySet<PassedName>): boolean {
+  const seen = new Set(note.over);
+  for (const name of seen) {
+    if (name === ANY || from.has(name)) return true;
+    for (const next of name.note?.over ?? NONE) seen.add(next);
   }
-  return !isMaybe ? 0 : isSure ? 2 : 1;
+  return false;
+}
+
+/** Whether all views that led to a note are of these names, or were made of such alone. */
+function isOfAll(note: PassedNote, from: ReadonlySet<PassedName>): boolean {
+  const seen = new Set<PassedName>(), notes = [note];
+  for (let it = notes.pop(); it !== undefined; it = notes.pop()) {
+    if (it.direct) return false;
+    for (const name of it.over) {
+      if (from.has(name) || seen.has(name)) continue;
+      if (name.note === undefined) return false;
+      seen.add(name);
+      notes.push(name.note);
+    }
+  }
+  return true;
+}
+
+/** Whether what a view with this note shows is that of views of these names alone (2), of others alone (0), or maybe (1). */
+export function passedFrom(note: PassedNote, from: ReadonlySet<PassedName>): 0 | 1 | 2 {
+  return !leadsFrom(note, from) ? 0 : isOfAll(note, from) ? 2 : 1;
 }
