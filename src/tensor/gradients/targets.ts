@@ -94,7 +94,7 @@ export class Found {
       else for (const name of names) all.add(name);
     }
     if (own === undefined && !merges(u.op)) return;
-    if (merges(u.op) && !merges(now.op) && u.src[0].op === Ops.BUFFER) return; // memory, which is what it was computed as
+    if (own === undefined && !merges(now.op) && u.src[0].op === Ops.BUFFER) return; // memory, which is what it was computed as
     let known = this.made.get(now);
     if (known === undefined) this.made.set(now, known = { over: new Set(), direct: false });
     const below = merges(u.op) ? memo.get(u.src[0]) : undefined;
