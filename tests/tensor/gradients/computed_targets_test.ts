@@ -70,6 +70,17 @@ const ROWS: readonly Row[] = [
     return [loss, t];
   }, [2, 8, 4, 10, 6, 12]],
   [
+    "a transpose of what was realized, turned back",
+    (x, pause) => {
+      const y = x.mul(2);
+      pause(y);
+      const t = y.transpose(0, 1), back = t.transpose(0, 1);
+      return [back.mul(7).sum().add(t.sum()), t];
+    },
+    [8, 8, 8, 8, 8, 8],
+    true,
+  ],
+  [
     "a shape and what it is of, realized together",
     (x, pause) => {
       const y = x.sum(0), u = y.unsqueeze(0);
