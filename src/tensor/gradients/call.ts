@@ -16,6 +16,7 @@ import { GradientArg } from "../../uop/graph/given_gradient.ts";
 import { resolve } from "../../uop/graph/resolve.ts";
 import { type Operand, TensorBase } from "../handle/base.ts";
 import { broadcastNodes, materializeShape } from "../handle/broadcast.ts";
+import { placed } from "../handle/creation.ts";
 import { castNode } from "../nodes/scalars.ts";
 import type { ElementwiseTensor } from "../ops/elementwise.ts";
 
@@ -131,7 +132,8 @@ export abstract class CallTensor extends TensorBase {
   }
   /** A number, list or tensor as a tensor that fits beside this: scalars take the dtype that they would have here. */
   ufix(x: Operand): this {
-    return this.operand(x) as this;
+    const t = this.operand(x) as this;
+    return t === x ? t : this.wrap(placed(t.uop, this.device));
   }
   /** The sum of this and `others`, added pairwise. */
   usum(others: readonly Operand[]): this {

@@ -11,6 +11,7 @@ import { broadcastTo, reshape } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { constant, iota, type UOp, uop } from "../../uop/core/uop.ts";
 import { type NestedArray, TensorBase } from "../handle/base.ts";
+import { placed } from "../handle/creation.ts";
 import { floatConst } from "../nodes/numeric.ts";
 import { castNode } from "../nodes/scalars.ts";
 import { equalBins, searchNode } from "../nodes/segments.ts";
@@ -101,7 +102,7 @@ export abstract class HistogramTensor extends TensorBase {
         throw new ArgumentError(action, { reason: `edges must ascend, but edge ${bad} is ${known![bad]}` });
       }
     }
-    edges = this.wrap(own(edges.uop));
+    edges = this.wrap(placed(own(edges.uop), this.device)); // between given ends they are constants, which live nowhere
     const count = edges.shape[0] - 1;
     const last = edges.at(count);
     const ends = typeof bins === "number" && min !== undefined && max !== undefined ? [min, max] : undefined;

@@ -17,7 +17,7 @@ import { extentOf, extentsOf, extentText, sameExtent, withExtents } from "../../
 import { isMemory, noteOpen, shown } from "../../uop/graph/writes.ts";
 import { type Operand, realizing, TensorBase } from "../handle/base.ts";
 import { broadcastShape, checkSameDevice, isScalarLeaf } from "../handle/broadcast.ts";
-import { hostNode } from "../handle/creation.ts";
+import { hostNode, placed } from "../handle/creation.ts";
 import { isTypedArray, type ItemOf, packHost } from "../nodes/host.ts";
 import { allFilled, iotaAlong, trueOf } from "../nodes/movement_nodes.ts";
 import { reduceNode } from "../nodes/reduce_nodes.ts";
@@ -314,9 +314,9 @@ export abstract class IndexingTensor extends TensorBase {
     if (hasMemory) realizing.assignView(this, view, fit);
     else {
       const back = (x: UOp): UOp => {
-        let placed = placeNode(x, plan, shapeOf(window));
-        for (let w = window; w !== this.uop; w = w.src[0]) placed = adjoint(w, placed);
-        return placed;
+        let full = placeNode(x, plan, shapeOf(window));
+        for (let w = window; w !== this.uop; w = w.src[0]) full = adjoint(w, full);
+        return full;
       };
       const before = this.uop;
       realizing.noteRenamed(this);
@@ -438,7 +438,7 @@ export abstract class IndexingTensor extends TensorBase {
     }
     const size = checkInteger("maskedSelect", "size", options.size, 0);
     const fill = scalarConst(checkScalar("maskedSelect", "fillValue", options.fillValue ?? 0), this.dtype);
-    if (prod(shape) === 0 || size === 0) return this.wrap(broadcastTo(fill, [size]));
+    if (prod(shape) === 0 || size === 0) return this.wrap(placed(broadcastTo(fill, [size]), this.device));
     const { at, count } = this.truePositions(m, size);
     const x = gatherNode(reshape(allFilled(values), [prod(shape)]), 0, at);
     return this.wrap(castNode(iota(size), count.dtype).lt(count).where(x, fill));
@@ -461,7 +461,9 @@ export abstract class IndexingTensor extends TensorBase {
       checkScalar("nonzero", "fillValue", options.fillValue ?? 0),
       positionDType(prod(shape) + 1),
     );
-    if (prod(shape) === 0 || size === 0 || rank === 0) return this.wrap(broadcastTo(fill, [size, rank]));
+    if (prod(shape) === 0 || size === 0 || rank === 0) {
+      return this.wrap(placed(broadcastTo(fill, [size, rank]), this.device));
+    }
     const { at, count } = this.truePositions(mask, size);
     let rest = at;
     const columns = new Array<UOp>(rank);

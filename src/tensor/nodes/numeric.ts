@@ -143,7 +143,8 @@ export function lt(x: UOp, value: number): UOp {
   return x.lt(floatConst(value, x.dtype));
 }
 
-function gt(x: UOp, value: number): UOp {
+/** x > value. */
+export function gt(x: UOp, value: number): UOp {
   return floatConst(value, x.dtype).lt(x);
 }
 
@@ -372,7 +373,7 @@ export function erfcxNode(b: UOp): UOp {
   return b.dtype === dtypes.float64 ? erfcx(b) : erfcLog2(b, floatConst(0, b.dtype)).exp2();
 }
 /** erfc(b), 1 <= b <= 10.25 (27.5 in float64): good digits also where it is tiny. `z` is b^2. */
-export function erfcNode(b: UOp, z: UOp): UOp {
+function erfcNode(b: UOp, z: UOp): UOp {
   return b.dtype === dtypes.float64 ? expNode(scale(z, -1)).mul(erfcx(b)) : erfcLog2(b, z).exp2();
 }
 

@@ -11,7 +11,7 @@ import { notNode } from "./compare_nodes.ts";
 import {
   absNode,
   atanNode,
-  erfcNode,
+  erfcxNode,
   erfNode,
   expm1Node,
   expNode,
@@ -25,6 +25,7 @@ import {
   shift,
   signOf,
 } from "./numeric.ts";
+import { leadNode } from "./power.ts";
 
 /** A number where a condition holds, else x. */
 export function select(condition: UOp, value: number, x: UOp): UOp {
@@ -87,11 +88,17 @@ export function xlogyNode(x: UOp, y: UOp): UOp {
 // ---- the error function
 
 const ERFC_SLOPE = slope((x) => scale(expNode(scale(x.mul(x), -1)), -2 / Math.sqrt(Math.PI)));
+/** e^(-c x^2), c a power of 2, of a square that is not rounded: far out its digits are those of the exponential. */
+export function gaussianNode(x: UOp, c: number): UOp {
+  const high = leadNode(x), rest = x.sub(high).mul(x.add(high));
+  return expNode(scale(high.mul(high), -c)).mul(expNode(scale(rest, -c)));
+}
 /** 1 - erf(x), with digits where it is small. */
 export function erfcValue(x: UOp): UOp {
   const a = x.mul(signOf(x)), small = lt(a, 1), end = x.dtype === dtypes.float64 ? 27.5 : 10.25;
   const beyond = floatConst(end, x.dtype).lt(a), b = select(small.or(beyond), 1, a);
-  const tail = select(beyond, 0, erfcNode(b, b.mul(b))), far = lt(x, 0).where(shift(scale(tail, -1), 2), tail);
+  const tail = select(beyond, 0, gaussianNode(b, 1).mul(erfcxNode(b))),
+    far = lt(x, 0).where(shift(scale(tail, -1), 2), tail);
   return withGradient(small.where(shift(scale(erfNode(x), -1), 1), far), [x], ERFC_SLOPE);
 }
 

@@ -10,6 +10,7 @@ import { constant, type UOp } from "../../uop/core/uop.ts";
 import { flat } from "../../uop/graph/given_gradient.ts";
 import { bare, conjugateNode, fromPairs, fromParts, partsOf } from "../../uop/graph/complex.ts";
 import { type Operand, TensorBase } from "../handle/base.ts";
+import { placed } from "../handle/creation.ts";
 import { angleNode, directionNode } from "../nodes/complex_nodes.ts";
 import { floatConst } from "../nodes/numeric.ts";
 import { castNode } from "../nodes/scalars.ts";
@@ -71,7 +72,7 @@ export abstract class ComplexTensor extends TensorBase {
 
   /** Whether the imaginary part is 0: true everywhere of a real tensor. */
   isreal(): this {
-    if (!this.dtype.isComplex) return this.wrap(this.broadcastConst(constant(1, dtypes.bool)));
+    if (!this.dtype.isComplex) return this.wrap(placed(this.broadcastConst(constant(1, dtypes.bool)), this.device));
     const [, im] = partsOf(this.uop);
     return this.wrap(im.eq(0));
   }

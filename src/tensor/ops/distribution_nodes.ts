@@ -11,8 +11,10 @@ import {
   absNode,
   coefficients,
   erfcxNode,
+  erfNode,
   expNode,
   floatConst,
+  gt,
   horner,
   log1pNode,
   logNode,
@@ -23,7 +25,7 @@ import {
   shift,
   signOf,
 } from "../nodes/numeric.ts";
-import { erfcValue, log1pValue, select } from "../nodes/special_nodes.ts";
+import { erfcValue, gaussianNode, log1pValue, select } from "../nodes/special_nodes.ts";
 import { erfinvFar, erfinvNear, erfinvNode } from "./higher_nodes.ts";
 
 // ---- the error function times e^(x^2)
@@ -54,7 +56,17 @@ function density(x: UOp): UOp {
 const NDTR_SLOPE = slope((x) => density(x));
 /** The share of a standard normal distribution below x. */
 export function ndtrNode(x: UOp): UOp {
-  return withGradient(scale(erfcValue(scale(x, -Math.SQRT1_2)), 0.5), [x], NDTR_SLOPE);
+  const isFar = gt(absNode(x), Math.SQRT2), tail = upperTail(isFar.where(absNode(x), floatConst(2, x.dtype)));
+  const near = shift(scale(erfNode(scale(select(isFar, 0, x), Math.SQRT1_2)), 0.5), 0.5);
+  const far = lt(x, 0).where(tail, shift(scale(tail, -1), 1));
+  return withGradient(isFar.where(far, near), [x], NDTR_SLOPE);
+}
+/** The share above x, from the root of 2 on: the square of x is not rounded before it is the exponent. */
+function upperTail(x: UOp): UOp {
+  const end = x.dtype === dtypes.float64 ? 38.75 : 14.25,
+    isOver = gt(x, end),
+    b = isOver.where(floatConst(end, x.dtype), x);
+  return select(isOver, 0, scale(gaussianNode(b, 0.5).mul(erfcxNode(scale(b, Math.SQRT1_2))), 0.5));
 }
 
 /** The density over the share below: as a quotient of two small numbers it has no digits far below 0. */
@@ -66,12 +78,9 @@ const LOG_NDTR_SLOPE = slope((x) => {
 /** The logarithm of {@linkcode ndtrNode}, also where that is 0. */
 export function logNdtrNode(x: UOp): UOp {
   const isLow = lt(x, -Math.SQRT2), b = scale(isLow.where(x, floatConst(-2, x.dtype)), -Math.SQRT1_2);
-  const low = logNode(scale(erfcxLarge(b), 0.5)).add(scale(b.mul(b), -1));
-  const rest = select(isLow, 0, x), half = scale(erfcValue(scale(absNode(rest), Math.SQRT1_2)), 0.5);
-  const near = lt(rest, 0).where(
-    logNode(scale(erfcValue(scale(rest, -Math.SQRT1_2)), 0.5)),
-    log1pNode(scale(half, -1)),
-  );
+  const low = logNode(scale(erfcxLarge(b), 0.5)).add(scale(x.mul(x), -0.5));
+  const rest = select(isLow, 0, x), share = ndtrNode(rest), above = ndtrNode(scale(absNode(rest), -1));
+  const near = lt(rest, 0).where(logNode(share), log1pNode(scale(above, -1)));
   return withGradient(isLow.where(low, near), [x], LOG_NDTR_SLOPE);
 }
 

@@ -13,6 +13,7 @@ import { constant, type UOp } from "../../uop/core/uop.ts";
 import { flat, GradientArg, withGradient, zerosLike } from "../../uop/graph/given_gradient.ts";
 import { CAST_COPY, isTensor, type Operand, TensorBase } from "../handle/base.ts";
 import { broadcastNodes, checkSameDevice } from "../handle/broadcast.ts";
+import { placed } from "../handle/creation.ts";
 import { eqNode, leNode, maxNode, minNode, negNode, notNode } from "../nodes/compare_nodes.ts";
 import { constantPowerComplex, magnitudeNode, powComplex } from "../nodes/complex_nodes.ts";
 import { intDivide, remainder, wholeQuotient } from "../nodes/division.ts";
@@ -545,7 +546,7 @@ export abstract class ElementwiseTensor extends TensorBase {
     checkOptions("constLike", options, ["dtype"]);
     checkScalar("constLike", "the value", value);
     const dtype = options.dtype === undefined ? this.dtype : toDType(options.dtype);
-    return this.wrap(this.broadcastConst(scalarConst(value, dtype)));
+    return this.wrap(placed(this.broadcastConst(scalarConst(value, dtype)), this.device));
   }
 }
 
