@@ -215,7 +215,12 @@ function differentiated(action: string, fn: TensorFunction<never[]>, options: Gr
  * @throws {ArgumentError} for an argument that is not there, a function that gives no tensor, and one that goes on with
  * what it has read or realized
  */
-export function grad<A extends unknown[], R, const N extends Argnums = 0, const H extends boolean = false>(
+export function grad<
+  A extends unknown[] = Tensor[],
+  R = unknown,
+  const N extends Argnums = 0,
+  const H extends boolean = false,
+>(
   fn: TensorFunction<A, R>,
   options?: GradOptions<N, H>,
 ): TensorFunction<
@@ -231,7 +236,7 @@ export function grad<A extends unknown[]>(fn: TensorFunction<A>, options: GradOp
 }
 
 /** As {@linkcode grad}, giving `[value, gradient]`; with `hasAux` `[[value, aux], gradient]`. @throws as grad */
-export function valueAndGrad<A extends unknown[], R, const N extends Argnums = 0>(
+export function valueAndGrad<A extends unknown[] = Tensor[], R = unknown, const N extends Argnums = 0>(
   fn: TensorFunction<A, R>,
   options: GradOptions<N> = {},
 ): TensorFunction<A, [R, Gradients<A, N>]> {
@@ -348,7 +353,7 @@ function normalizeAxis(action: string, axis: unknown, rank: number, shape: reado
  * @throws {ShapeError} for an axis that is not there, or mapped axes of several sizes
  * @throws {ArgumentError} if nothing is mapped, or a custom kernel reads or writes what is
  */
-export function vmap<A extends unknown[], R>(
+export function vmap<A extends unknown[] = Tensor[], R = unknown>(
   fn: TensorFunction<A, R>,
   options: VmapOptions = {},
 ): TensorFunction<A, R> {
@@ -414,7 +419,9 @@ export function vmap<A extends unknown[], R>(
  * console.log((await x.grad!.tolist() as number[]).map((g) => g.toFixed(3))); // ["1.253", "-1.033"]
  * ```
  */
-export function checkpoint<A extends unknown[], R>(fn: TensorFunction<A, R>): TensorFunction<A, R> {
+export function checkpoint<A extends unknown[] = Tensor[], R = unknown>(
+  fn: TensorFunction<A, R>,
+): TensorFunction<A, R> {
   checkFunction("checkpoint", "fn", fn);
   return (...args: A): R => {
     const inputs = tracers(args, 0);
