@@ -118,6 +118,6 @@ Deno.test("newcomers: threads take the module of a data set by its path", () =>
     const loader = new nn.data.DataLoader(dataset, { numWorkers: 1, workerModule: "./squares.ts" });
     await assert.rejects(loader[Symbol.asyncIterator]().next(), (error: Error) => {
       assert.ok(error instanceof ArgumentError);
-      return /"\.\/squares\.ts" is a path from where\? Write it as new URL\(/.test(error.message);
+      return /workerModule must be new URL\("\.\/squares\.ts", import\.meta\.url\)/.test(error.message);
     });
   }));

@@ -149,10 +149,8 @@ function moduleUrl(module: string | URL): string {
   const text = String(module), { location } = globalThis as { location?: { readonly href: string } };
   if (!/^\.{0,2}\//.test(text)) return text;
   if (location !== undefined) return new URL(text, location.href).href;
-  if (text[0] === "/") return `file://${encodeURI(text).replace(/[?#]/g, encodeURIComponent)}`;
-  throw new ArgumentError("start workers", {
-    reason: `workerModule "${text}" is a path from where? Write it as new URL("${text}", import.meta.url)`,
-  });
+  if (text[0] === "/") return `file://${text.split("/").map(encodeURIComponent).join("/")}`;
+  throw new ArgumentError("start workers", { reason: `workerModule must be new URL("${text}", import.meta.url)` });
 }
 
 /** Threads that load items of one module. */

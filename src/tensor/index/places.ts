@@ -35,21 +35,29 @@ export abstract class PlaceTensor extends TensorBase {
 
   /** A list of positions along an axis under the shape of what goes there. */
   protected spreadAlong(action: string, axis: number, index: this, shape: readonly number[]): this {
-    checkTensor(action, "index", index);
     if (index.ndim > 1) throw new ShapeError(action, { shapes: [index.shape], reason: "the index must be 1-D" });
     if (shape.length === 0) return index.reshape([]);
     const m = index.numel(), want = shape.with(axis, m);
     return index.reshape(want.map((_, i) => i === axis ? m : 1)).expand(want);
   }
 
-  /** What goes to the places of `index` along an axis. @throws {ShapeError} unless it has their shape */
-  protected checkedSource(action: string, axis: number, index: this, source: TensorLike): this {
-    const given = this.tensorOf(action, "source", source), m = index.numel(), shape = this.shape;
-    const want = shape.length === 0 ? [] : shape.with(axis, m), from = given.shape;
+  /**
+   * What is written along an axis: the axis, the places under the shape of what goes there, and that. @throws {ShapeError}
+   * unless it has their shape
+   */
+  protected goingTo(
+    action: string,
+    dim: number,
+    index: TensorLike,
+    source: TensorLike,
+  ): [axis: number, at: this, given: this] {
+    const shape = this.shape, axis = resolveAxis(action, dim, shape), at = this.tensorOf(action, "index", index);
+    const given = this.tensorOf(action, "source", source), from = given.shape;
+    const want = shape.length === 0 ? [] : shape.with(axis, at.numel());
     if (from.join() !== want.join()) {
       throw new ShapeError(action, { shapes: [shape, from], axis, reason: `the source must be [${want.join(", ")}]` });
     }
-    return asFloats(given, this.dtype);
+    return [axis, this.spreadAlong(action, axis, at, shape), asFloats(given, this.dtype)];
   }
 
   /** The positions of `index`, 1-D, along `dim`. @throws {ShapeError}, {IndexError} */
@@ -62,22 +70,14 @@ export abstract class PlaceTensor extends TensorBase {
 
   /** This with alpha source added at the positions of `index`, 1-D, along `dim`. @throws {ShapeError}, {DTypeError} */
   indexAdd(dim: number, index: TensorLike, source: TensorLike, options: { readonly alpha?: number } = {}): this {
-    const { alpha = 1 } = checkOptions("indexAdd", options, ["alpha"]), axis = resolveAxis("indexAdd", dim, this.shape);
-    const at = this.tensorOf("indexAdd", "index", index);
-    const given = this.checkedSource("indexAdd", axis, at, source), scaled = alpha === 1 ? given : given.mul(alpha);
-    return this.scatterReduce(
-      axis,
-      this.spreadAlong("indexAdd", axis, at, this.shape),
-      scaled.cast(given.dtype),
-      "sum",
-    );
+    const { alpha = 1 } = checkOptions("indexAdd", options, ["alpha"]);
+    const [axis, at, given] = this.goingTo("indexAdd", dim, index, source);
+    return this.scatterReduce(axis, at, alpha === 1 ? given : given.mul(alpha).cast(given.dtype), "sum");
   }
 
   /** This with source written at the positions of `index`, 1-D, along `dim`; of several the last. @throws {ShapeError}, {DTypeError} */
   indexCopy(dim: number, index: TensorLike, source: TensorLike): this {
-    const axis = resolveAxis("indexCopy", dim, this.shape), at = this.tensorOf("indexCopy", "index", index);
-    const given = this.checkedSource("indexCopy", axis, at, source);
-    return this.scatter(axis, this.spreadAlong("indexCopy", axis, at, this.shape), given);
+    return this.scatter(...this.goingTo("indexCopy", dim, index, source));
   }
 
   /** This with `value` at the positions of `index`, 1-D, along `dim`. @throws {ShapeError}, {IndexError} */

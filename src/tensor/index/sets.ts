@@ -6,7 +6,6 @@
  */
 import { ShapeError } from "../../helpers/errors.ts";
 import { checkBoolean, checkChoice, checkOptions } from "../../helpers/options.ts";
-import { resolveAxis } from "../handle/axes.ts";
 import { type Operand, TensorBase, type TensorLike } from "../handle/base.ts";
 import { hostValues } from "../nodes/select.ts";
 import type { DistinctTensor } from "./distinct.ts";
@@ -101,10 +100,9 @@ export abstract class SetTensor extends TensorBase {
     reduce: "prod" | "mean" | "amax" | "amin",
     includeSelf = true,
   ): this {
-    const action = "indexReduce", axis = resolveAxis(action, dim, this.shape);
+    const action = "indexReduce", [axis, at, given] = this.goingTo(action, dim, index, source);
     checkChoice(action, "reduce", reduce, ["prod", "mean", "amax", "amin"]);
     checkBoolean(action, "includeSelf", includeSelf);
-    const at = this.tensorOf(action, "index", index), given = this.checkedSource(action, axis, at, source);
-    return this.scatterReduce(axis, this.spreadAlong(action, axis, at, this.shape), given, reduce, includeSelf);
+    return this.scatterReduce(axis, at, given, reduce, includeSelf);
   }
 }

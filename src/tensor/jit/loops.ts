@@ -8,10 +8,16 @@ import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
 import { checkBoolean, checkFunction, checkInteger, checkOptions, describe } from "../../helpers/options.ts";
 import { sameArray } from "../../helpers/math.ts";
 import { leavesOf, mapLeaves } from "../../helpers/tree.ts";
-import { checkIntegers } from "../handle/axes.ts";
 import { isWeak } from "../handle/weak_numbers.ts";
 import { Tensor } from "../tensor.ts";
-import { type Argnums, grad, isTransformed, type TensorFunction, vmap } from "../transforms/transforms.ts";
+import {
+  type Argnums,
+  checkArgnums,
+  grad,
+  isTransformed,
+  type TensorFunction,
+  vmap,
+} from "../transforms/transforms.ts";
 import { jit } from "./jit.ts";
 import { reachedBy, type Step, withScanGradient } from "./scan_gradient.ts";
 
@@ -45,15 +51,6 @@ function argument(action: string, args: readonly unknown[], n: number): Tensor {
   const x = args[n];
   if (isTensor(x)) return x;
   throw new ArgumentError(action, { reason: `argument ${n} must be a tensor of floats, not ${describe(x)}` });
-}
-
-/** The arguments that are meant. Throws unless there is a function, and argnums are some. @throws {ArgumentError} */
-function checked(action: string, fn: unknown, options: JacobianOptions): readonly number[] {
-  checkFunction(action, "fn", fn);
-  const { argnums = 0 } = checkOptions(action, options, ["argnums"]);
-  const list = typeof argnums === "number" ? [argnums] : checkIntegers(action, "argnums", argnums);
-  for (const n of list) checkInteger(action, "argnums", n, 0);
-  return list;
 }
 
 /** The function of argument `n` alone, beside the others. */
@@ -97,7 +94,7 @@ export function jacobian<A extends unknown[] = Tensor[], const N extends Argnums
   fn: TensorFunction<A, Tensor>,
   options: JacobianOptions<N> = {},
 ): TensorFunction<A, Jacobians<N>> {
-  const action = "compute jacobian", list = checked(action, fn, options);
+  const action = "compute jacobian", list = checkArgnums(action, fn, options, ["argnums"]);
   return (...args: A) => {
     const found = list.map((n) => slopesAt(action, ofOne(fn, args, n), argument(action, args, n)));
     return (typeof options.argnums === "object" ? found : found[0]) as Jacobians<N>;
@@ -120,10 +117,9 @@ export function hessian<A extends unknown[] = Tensor[], const N extends Argnums 
   fn: TensorFunction<A, Tensor>,
   options: JacobianOptions<N> = {},
 ): TensorFunction<A, Hessians<N>> {
-  const action = "compute hessian", list = checked(action, fn, options);
+  const action = "compute hessian", list = checkArgnums(action, fn, options, ["argnums"]);
   return (...args: A) => {
     const found = list.map((n) => {
-      argument(action, args, n);
       const slope = (...own: A): Tensor => grad(ofOne(fn, own, n))(own[n] as Tensor);
       return list.map((m) => slopesAt(action, ofOne(slope, args, m), argument(action, args, m)));
     });

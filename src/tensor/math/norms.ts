@@ -326,9 +326,9 @@ export abstract class NormTensor extends TensorBase {
     options: { readonly correction?: number; readonly fweights?: TensorLike; readonly aweights?: TensorLike } = {},
   ): this {
     const { correction = 1, ...given } = checkOptions("cov", options, ["correction", "fweights", "aweights"]);
-    const weights = (name: "fweights" | "aweights"): this | undefined =>
-      given[name] === undefined ? undefined : this.tensorOf("cov", name, given[name]);
-    const fweights = weights("fweights"), aweights = weights("aweights");
+    const [fweights, aweights] = (["fweights", "aweights"] as const).map((name) =>
+      given[name] && this.tensorOf("cov", name, given[name])
+    );
     if (this.ndim > 2) throw new ShapeError("cov", { shapes: [this.shape], reason: "it takes one or two axes" });
     if (fweights !== undefined && !fweights.dtype.isInt) {
       throw new DTypeError("cov with fweights of dtype", {

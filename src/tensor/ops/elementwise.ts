@@ -531,7 +531,7 @@ export abstract class ElementwiseTensor extends TensorBase {
 
   /** The tensor that an argument is, or that a list makes. @throws {ArgumentError} for anything else */
   protected tensorOf(action: string, name: string, x: TensorLike): this {
-    return (isList(x) ? this.operand(x, action) : checkTensor(action, name, x)) as this;
+    return (isList(x) ? this.fromList(x) : checkTensor(action, name, x)) as this;
   }
 
   /** `value` where `mask` is true, else this. */

@@ -128,13 +128,17 @@ function zerosLike(t: TensorBase): UOp {
 }
 
 /** Throws unless there is a function, and argnums names arguments by number. @throws {ArgumentError} */
-function checkArgnums(action: string, fn: unknown, options: GradOptions): void {
+export function checkArgnums(
+  action: string,
+  fn: unknown,
+  options: GradOptions,
+  known: readonly string[] = ["argnums", "hasAux"],
+): readonly number[] {
   checkFunction(action, "fn", fn);
-  checkOptions(action, options, ["argnums", "hasAux"]);
-  const { argnums = 0 } = options;
-  for (const n of typeof argnums === "number" ? [argnums] : checkIntegers(action, "argnums", argnums)) {
-    checkInteger(action, "argnums", n, 0);
-  }
+  const { argnums = 0 } = checkOptions(action, options, known);
+  const list = typeof argnums === "number" ? [argnums] : checkIntegers(action, "argnums", argnums);
+  for (const n of list) checkInteger(action, "argnums", n, 0);
+  return list;
 }
 
 /** Runs `body`, which differentiates something that it computes itself: in `Tensor.noGrad`, too. */
