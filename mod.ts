@@ -105,7 +105,16 @@ export { fft, windows } from "./src/tensor/spectral.ts";
 export { schedule, type Tensor as TensorClass } from "./src/tensor/tensor.ts";
 export { autocast, type AutocastOptions } from "./src/tensor/transforms/autocast.ts";
 export { checkpoint, grad, jvp, valueAndGrad, vmap } from "./src/tensor/transforms/transforms.ts";
-export { hessian, jacobian, type JacobianOptions, scan, type ScanOptions, whileLoop } from "./src/tensor/jit/loops.ts";
+export {
+  hessian,
+  type Hessians,
+  jacobian,
+  type JacobianOptions,
+  type Jacobians,
+  scan,
+  type ScanOptions,
+  whileLoop,
+} from "./src/tensor/jit/loops.ts";
 export type {
   Argnums,
   Gradient,

@@ -46,7 +46,7 @@ export type { ComplexTensor } from "./ops/complex_parts.ts";
 export type { Axes } from "./handle/axes.ts";
 export type { Dim, Shape } from "./handle/dims.ts";
 export type { BackwardTensor } from "./gradients/backward.ts";
-export type { NestedArray, Operand, TensorBase } from "./handle/base.ts";
+export type { NestedArray, Operand, TensorBase, TensorLike } from "./handle/base.ts";
 export type {
   ConvOptions,
   ConvTensor,

@@ -69,6 +69,7 @@ export interface PlotApi {
  */
 export const plot: PlotApi = {
   line(curves, options = {}) {
+    checkOptions("plot curves", options, [...FRAME_OPTIONS, "x"]);
     const isList = Array.isArray(curves) || ArrayBuffer.isView(curves);
     const lists = (isList ? { "": curves } : curves) as Readonly<Record<string, Curve>>;
     return new Plot(plotCurves(lists, { xLabel: "", ...options }));

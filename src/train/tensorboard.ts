@@ -114,7 +114,7 @@ export class SummaryWriter {
   }
   /** Several numbers at a step, as `main/name`. */
   async addScalars(main: string, values: Readonly<Record<string, number | Tensor>>, step = 0): Promise<void> {
-    for (const [name, value] of Object.entries(values)) await this.addScalar(`${main}/${name}`, value, step);
+    await Promise.all(Object.entries(values).map(([name, value]) => this.addScalar(`${main}/${name}`, value, step)));
   }
   /** How values lie at a step; what is not finite is left out. `bins` is 64 unless given. */
   async addHistogram(

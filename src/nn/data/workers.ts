@@ -141,6 +141,18 @@ interface Waiting {
   timer?: ReturnType<typeof setTimeout>;
 }
 
+/**
+ * Where a thread finds a module: paths count from the root, and in pages from the page. @throws {ArgumentError} for a path
+ * from a place that nobody knows
+ */
+function moduleUrl(module: string | URL): string {
+  const text = String(module), { location } = globalThis as { location?: { readonly href: string } };
+  if (!/^\.{0,2}\//.test(text)) return text;
+  if (location !== undefined) return new URL(text, location.href).href;
+  if (text[0] === "/") return `file://${text.split("/").map(encodeURIComponent).join("/")}`;
+  throw new ArgumentError("start workers", { reason: `workerModule must be new URL("${text}", import.meta.url)` });
+}
+
 /** Threads that load items of one module. */
 export class WorkerPool {
   private readonly threads: Thread[] = [];
@@ -150,8 +162,9 @@ export class WorkerPool {
   private readonly url: string;
   private next = 0;
 
-  /** @throws {ArgumentError} where the runtime has no workers */
+  /** @throws {ArgumentError} where the runtime has no workers, or the module is not to be found */
   constructor(module: string | URL, count: number, private readonly timeoutMs: number) {
+    const from = moduleUrl(module);
     this.url = URL.createObjectURL(new Blob([SOURCE], { type: "text/javascript" }));
     const start = webWorkers(this.url) ?? nodeWorkers();
     if (start === undefined) {
@@ -162,7 +175,7 @@ export class WorkerPool {
         answered: (answer) => this.answered(worker, answer),
         ended: (why) => this.ended(worker, why),
       });
-      thread.send({ module: String(module), worker, workers: count });
+      thread.send({ module: from, worker, workers: count });
       this.threads.push(thread);
     }
   }

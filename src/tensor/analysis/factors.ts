@@ -8,7 +8,7 @@ import { dtypes } from "../../dtype/dtype.ts";
 import { floatOf, promote } from "../../dtype/promotion.ts";
 import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
 import { checkBoolean, checkCount, checkOptions } from "../../helpers/options.ts";
-import { checkTensor, TensorBase } from "../handle/base.ts";
+import { checkTensor, TensorBase, type TensorLike } from "../handle/base.ts";
 import type { ComplexValue } from "../nodes/host.ts";
 import { scalarConst } from "../nodes/scalars.ts";
 import type { SystemTensor } from "../math/systems.ts";
@@ -24,12 +24,12 @@ export interface FactorTensor extends SampledTensor, SystemTensor {}
 /** Tensors with products of reflections, and with polynomials. */
 export abstract class FactorTensor extends TensorBase {
   /** The sum of conj(this) times `other`, both 1-D and as long. @throws {ShapeError} */
-  vdot(other: this): this {
-    const [a, b] = [this.shape, checkTensor("vdot", "other", other).shape];
+  vdot(other: TensorLike): this {
+    const y = this.tensorOf("vdot", "other", other), [a, b] = [this.shape, y.shape];
     if (a.length !== 1 || b.length !== 1 || a[0] !== b[0]) {
       throw new ShapeError("vdot", { shapes: [a, b], reason: "both must be 1-D and as long" });
     }
-    return this.vecdot(other);
+    return this.vecdot(y);
   }
 
   /**
@@ -107,19 +107,19 @@ export abstract class FactorTensor extends TensorBase {
    *
    * @throws {ShapeError} unless this is 1-D and `y` has as many rows
    */
-  polyfit(y: this, deg: number): this {
-    const action = "polyfit", rows = checkTensor(action, "y", y).shape[0];
-    if (this.ndim !== 1 || y.ndim < 1 || y.ndim > 2 || rows !== this.shape[0] || rows === 0) {
+  polyfit(y: TensorLike, deg: number): this {
+    const action = "polyfit", values = this.tensorOf(action, "y", y), rows = values.shape[0];
+    if (this.ndim !== 1 || values.ndim < 1 || values.ndim > 2 || rows !== this.shape[0] || rows === 0) {
       throw new ShapeError(action, {
-        shapes: [this.shape, y.shape],
+        shapes: [this.shape, values.shape],
         reason: "it takes points [n] and values [n] or [n, k]",
       });
     }
-    const d = promote(promote(floatOf(this.dtype), floatOf(y.dtype)), dtypes.float32);
+    const d = promote(promote(floatOf(this.dtype), floatOf(values.dtype)), dtypes.float32);
     const powers = this.cast(d).vander(checkCount(action, "deg", deg, 0) + 1) as this;
     const lengths = powers.square().sum(0).sqrt(), safe = lengths.eq(0).where(1, lengths) as this;
-    const found = powers.div(safe).lstsq(y.cast(d))[0] as this;
-    return found.div(y.ndim === 1 ? safe : safe.unsqueeze(1)) as this;
+    const found = powers.div(safe).lstsq(values.cast(d))[0] as this;
+    return found.div(values.ndim === 1 ? safe : safe.unsqueeze(1)) as this;
   }
 
   /**

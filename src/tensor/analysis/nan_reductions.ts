@@ -9,7 +9,7 @@ import { floatOf, promote } from "../../dtype/promotion.ts";
 import { ShapeError } from "../../helpers/errors.ts";
 import { checkOptions } from "../../helpers/options.ts";
 import { type Axes, resolveAxes } from "../handle/axes.ts";
-import { checkTensor, TensorBase } from "../handle/base.ts";
+import { TensorBase, type TensorLike } from "../handle/base.ts";
 import type { ScanTensor } from "../index/scan.ts";
 import type { ReduceOptions, VarOptions } from "../ops/reduce.ts";
 import type { NormTensor } from "../math/norms.ts";
@@ -17,7 +17,7 @@ import type { NormTensor } from "../math/norms.ts";
 /** Options of {@linkcode NanTensor.average}. */
 export interface AverageOptions extends ReduceOptions {
   /** How much each element counts: of the shape of the tensor, or 1-D along the one axis that is reduced. Default: alike. */
-  readonly weights?: TensorBase;
+  readonly weights?: TensorLike;
 }
 
 /** The families that it is written in. */
@@ -109,7 +109,7 @@ export abstract class NanTensor extends TensorBase {
     const action = "average", { weights, keepdim = false } = checkOptions(action, options, ["weights", "keepdim"]);
     if (weights === undefined) return this.mean(axis, { keepdim });
     const axes = resolveAxes(action, axis, this.shape), [only] = axes;
-    let w = checkTensor(action, "weights", weights) as this;
+    let w = this.tensorOf(action, "weights", weights);
     if (axes.length === 1 && w.ndim === 1 && this.ndim > 1 && w.shape[0] === this.shape[only]) {
       w = w.reshape(this.shape.map((n, i) => i === only ? n : 1)).expand(this.shape) as this;
     }

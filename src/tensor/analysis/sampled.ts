@@ -9,7 +9,7 @@ import { floatOf, promote } from "../../dtype/promotion.ts";
 import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
 import { checkBoolean, checkChoice, checkCount, checkNumber, checkOptions } from "../../helpers/options.ts";
 import { resolveAxis } from "../handle/axes.ts";
-import { checkTensor, type Operand, TensorBase } from "../handle/base.ts";
+import { type Operand, TensorBase, type TensorLike } from "../handle/base.ts";
 import type { ScanTensor } from "../index/scan.ts";
 import type { NormTensor } from "../math/norms.ts";
 import type { ProductTensor } from "../math/products.ts";
@@ -43,7 +43,7 @@ export abstract class SampledTensor extends TensorBase {
   private shiftsOf(action: string, v: this, options: ShiftOptions, usual: ShiftMode): ShiftMode {
     const { mode = usual } = checkOptions(action, options, ["mode"]);
     checkChoice(action, "mode", mode, ["full", "same", "valid"]);
-    for (const x of [this, checkTensor(action, "v", v)]) {
+    for (const x of [this, v]) {
       this.sequence(action, x);
       if (x.shape[0] === 0) throw new ShapeError(action, { shapes: [x.shape], reason: "it has no elements" });
     }
@@ -61,11 +61,11 @@ export abstract class SampledTensor extends TensorBase {
    *
    * @throws {ShapeError} unless both are 1-D and have elements
    */
-  convolve(v: this, options: ShiftOptions = {}): this {
-    const mode = this.shiftsOf("convolve", v, options, "full");
-    const [long, short] = this.shape[0] < v.shape[0] ? [v, this] : [this, v], n = long.shape[0], m = short.shape[0];
+  convolve(v: TensorLike, options: ShiftOptions = {}): this {
+    const y = this.tensorOf("convolve", "v", v), mode = this.shiftsOf("convolve", y, options, "full");
+    const [long, short] = this.shape[0] < y.shape[0] ? [y, this] : [this, y], n = long.shape[0], m = short.shape[0];
     const around = mode === "full" ? [m - 1, m - 1] : mode === "valid" ? [0, 0] : [m >> 1, (m - 1) >> 1];
-    const d = promote(this.dtype, v.dtype), windows = long.cast(d).pad([around as [number, number]]);
+    const d = promote(this.dtype, y.dtype), windows = long.cast(d).pad([around as [number, number]]);
     return windows.unfold(0, m, 1).dot(short.cast(d).flip(0)).reshape([n + around[0] + around[1] - m + 1]);
   }
 
@@ -80,19 +80,19 @@ export abstract class SampledTensor extends TensorBase {
    *
    * @throws {ShapeError} for other points
    */
-  interp(xp: this, fp: this, options: InterpOptions = {}): this {
+  interp(xp: TensorLike, fp: TensorLike, options: InterpOptions = {}): this {
     const action = "interp", given = checkOptions(action, options, ["below", "above"]);
-    const points = [checkTensor(action, "xp", xp), checkTensor(action, "fp", fp)];
+    const points = [this.tensorOf(action, "xp", xp), this.tensorOf(action, "fp", fp)], [from, to] = points;
     for (const x of points) this.sequence(action, x);
-    const n = xp.shape[0];
-    if (n !== fp.shape[0] || n === 0) {
+    const n = from.shape[0];
+    if (n !== to.shape[0] || n === 0) {
       throw new ShapeError(action, {
         shapes: points.map((x) => x.shape),
         reason: "there must be as many of both, and one",
       });
     }
-    const d = floatOf(promote(promote(this.dtype, xp.dtype), fp.dtype)),
-      [x, at, value] = [this.cast(d), xp.cast(d), fp.cast(d)];
+    const d = floatOf(promote(promote(this.dtype, from.dtype), to.dtype)),
+      [x, at, value] = [this.cast(d), from.cast(d), to.cast(d)];
     const first = value.at(0), last = value.at(-1);
     let found: this = last.expand(this.shape) as this;
     if (n > 1) {
@@ -131,9 +131,9 @@ export abstract class SampledTensor extends TensorBase {
    *
    * @throws {ShapeError} unless both are 1-D and have elements
    */
-  correlate(v: this, options: ShiftOptions = {}): this {
-    const mode = this.shiftsOf("correlate", v, options, "valid");
-    const whole = this.convolve(v.conj().flip(0)), n = this.shape[0], m = v.shape[0];
+  correlate(v: TensorLike, options: ShiftOptions = {}): this {
+    const y = this.tensorOf("correlate", "v", v), mode = this.shiftsOf("correlate", y, options, "valid");
+    const whole = this.convolve(y.conj().flip(0)), n = this.shape[0], m = y.shape[0];
     if (mode === "full") return whole;
     const long = Math.max(n, m), short = Math.min(n, m), odd = n < m ? short - (short >> 1) - 1 : short >> 1;
     return mode === "valid" ? whole.at([short - 1, long]) : whole.at([short - 1 - odd, short - 1 - odd + long]);

@@ -44,7 +44,9 @@ import { noGradient } from "./weak_numbers.ts";
 /** Nested lists of numbers, booleans, bigints or complex numbers, or of TypedArrays; all lists of a level have one length. */
 export type NestedArray = readonly (number | boolean | bigint | ComplexValue | NestedArray | TypedArray)[];
 /** What stands beside a tensor in an operation. */
-export type Operand = TensorBase | number | boolean | bigint | ComplexValue | NestedArray | TypedArray;
+export type Operand = TensorLike | number | boolean | bigint | ComplexValue;
+/** A tensor, or what makes one: positions, samples, weights, labels. */
+export type TensorLike = TensorBase | NestedArray | TypedArray;
 
 /** Of values that only happened to be another tensor's memory: what that was, and what they moved to. */
 const parted = new WeakMap<TensorBase, readonly [from: UOp, to: UOp]>();
@@ -590,10 +592,6 @@ export function checkTensor<T extends TensorBase>(action: string, name: string, 
 }
 
 /** The tensor given as the argument `name`, or undefined where there is none. @throws {ArgumentError} for anything else */
-export function maybeTensor<T extends TensorBase>(
-  action: string,
-  name: string,
-  x: T | null | undefined,
-): T | undefined {
+export function maybeTensor<T extends TensorBase>(action: string, name: string, x?: T | null): T | undefined {
   return x === undefined || x === null ? undefined : checkTensor(action, name, x);
 }

@@ -18,7 +18,7 @@ import { constant, type UOp } from "../../uop/core/uop.ts";
 import { extentsOf, label } from "../../uop/graph/extent.ts";
 import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import { resolveAxis } from "../handle/axes.ts";
-import { checkTensor, isTensor, type Operand, TensorBase } from "../handle/base.ts";
+import { isTensor, type Operand, TensorBase, type TensorLike } from "../handle/base.ts";
 import { broadcastShape, checkSameDevice } from "../handle/broadcast.ts";
 import { type Dim, dimNode, largestSizes, withSizes } from "../handle/dims.ts";
 import { asFloats } from "../handle/weak_numbers.ts";
@@ -81,10 +81,10 @@ function limited(x: UOp, low: number, high: number): UOp {
 export interface GatherTensor extends ElementwiseTensor {}
 /** Tensors with gather and scatter. */
 export abstract class GatherTensor extends TensorBase {
-  /** Throws unless `index` fits this along all axes but one. */
-  private checkIndex(action: string, axis: number, index: TensorBase): void {
-    checkSameDevice(action, this.uop, checkTensor(action, "index", index).uop);
-    const shape = this.shape, other = index.shape;
+  /** The index, if it fits this along all axes but one. @throws {ShapeError} */
+  private checkedIndex(action: string, axis: number, index: TensorLike): this {
+    const at = this.tensorOf(action, "index", index), shape = this.shape, other = at.shape;
+    checkSameDevice(action, this.uop, at.uop);
     if (other.length !== shape.length) {
       throw new ShapeError(action, { shapes: [shape, other], reason: "the index must have the same number of axes" });
     }
@@ -96,6 +96,7 @@ export abstract class GatherTensor extends TensorBase {
         reason: `axis ${bad} of the index has size ${other[bad]}, beyond ${shape[bad]}`,
       });
     }
+    return at;
   }
 
   /**
@@ -105,11 +106,10 @@ export abstract class GatherTensor extends TensorBase {
    *
    * @throws {ShapeError} or {IndexError}
    */
-  gather(dim: number, index: TensorBase): this {
+  gather(dim: number, index: TensorLike): this {
     const shape = this.shape, axis = resolveAxis("gather", dim, shape);
-    this.checkIndex("gather", axis, index);
-    const to = index.shape;
-    const at = indexNode("gather", index.uop, this.uop, axis);
+    const given = this.checkedIndex("gather", axis, index), to = given.shape;
+    const at = indexNode("gather", given.uop, this.uop, axis);
     if (shape.length === 0) return this.wrap(this.uop);
     // the index has no more elements than this along other axes: those beyond them are not read
     const whole = shape.reduce((u, _, i) => i === axis ? u : filled(u, i), this.uop);
@@ -131,7 +131,7 @@ export abstract class GatherTensor extends TensorBase {
    *
    * @throws {ShapeError}, {DTypeError} if the dtypes differ, {ArgumentError} for another reduction
    */
-  scatter(dim: number, index: TensorBase, src: Operand, reduce?: "add" | "multiply"): this {
+  scatter(dim: number, index: TensorLike, src: Operand, reduce?: "add" | "multiply"): this {
     if (reduce === "add" || reduce === "multiply") {
       return this.scatterReduce(dim, index, src, reduce === "add" ? "sum" : "prod");
     }
@@ -144,7 +144,7 @@ export abstract class GatherTensor extends TensorBase {
   }
 
   /** This with `src` added at `index` along `dim`: `scatterReduce` by "sum". @throws {ShapeError}, {DTypeError} if the dtypes differ */
-  scatterAdd(dim: number, index: TensorBase, src: Operand): this {
+  scatterAdd(dim: number, index: TensorLike, src: Operand): this {
     return this.scatterReduce(dim, index, src, "sum");
   }
 
@@ -154,7 +154,7 @@ export abstract class GatherTensor extends TensorBase {
    *
    * @throws {ShapeError}, {DTypeError} if the dtypes differ, {ArgumentError} for another reduction
    */
-  scatterReduce(dim: number, index: TensorBase, src: Operand, reduce: ScatterReduction, includeSelf = true): this {
+  scatterReduce(dim: number, index: TensorLike, src: Operand, reduce: ScatterReduction, includeSelf = true): this {
     const { keys, values, home } = this.scattered("scatterReduce", dim, index, src);
     checkBoolean("scatterReduce", "includeSelf", includeSelf);
     const size = this.shape[resolveAxis("scatterReduce", dim, this.shape)] ?? 1, d = this.dtype;
@@ -205,12 +205,11 @@ export abstract class GatherTensor extends TensorBase {
   private scattered(
     action: string,
     dim: number,
-    index: TensorBase,
+    index: TensorLike,
     src: Operand,
   ): { keys: UOp; values: UOp; home: (u: UOp) => UOp } {
     const shape = this.shape, axis = resolveAxis(action, dim, shape), rank = shape.length;
-    this.checkIndex(action, axis, index);
-    const to = index.shape;
+    const places = this.checkedIndex(action, axis, index), to = places.shape;
     let source: UOp;
     if (src instanceof TensorBase) {
       checkSameDevice(action, this.uop, src.uop);
@@ -231,7 +230,7 @@ export abstract class GatherTensor extends TensorBase {
       }
       source = broadcastTo(given, to);
     }
-    const at = allFilled(indexNode(action, index.uop, this.uop, axis), -1); // what is beyond goes nowhere
+    const at = allFilled(indexNode(action, places.uop, this.uop, axis), -1); // what is beyond goes nowhere
     if (rank === 0) return { keys: reshape(at, [1]), values: reshape(source, [1]), home: (u) => reshape(u, []) };
     const order = [...rangeOf(rank).filter((a) => a !== axis), axis];
     const missing = to.map((m, i): Pair => [0, i === axis ? 0 : shape[i] - m]);

@@ -10,7 +10,7 @@ import { checkInteger, checkNumber, checkOptions, describe } from "../../helpers
 import { broadcastTo, reshape } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { constant, iota, type UOp, uop } from "../../uop/core/uop.ts";
-import { type NestedArray, TensorBase } from "../handle/base.ts";
+import { type NestedArray, TensorBase, type TensorLike } from "../handle/base.ts";
 import { placed } from "../handle/creation.ts";
 import { floatConst } from "../nodes/numeric.ts";
 import { castNode } from "../nodes/scalars.ts";
@@ -25,7 +25,7 @@ export interface HistogramOptions {
   /** Where the last bin ends. Default: the largest value. */
   readonly max?: number;
   /** What each element counts, of the same shape. Default 1. */
-  readonly weights?: TensorBase;
+  readonly weights?: TensorLike;
   /** Whether to divide so that the integral is 1. Default false. */
   readonly density?: boolean;
 }
@@ -68,8 +68,7 @@ export abstract class HistogramTensor extends TensorBase {
   histogram(bins: number | TensorBase | NestedArray = 10, options: HistogramOptions = {}): [counts: this, edges: this] {
     const action = "histogram";
     checkOptions(action, options, ["min", "max", "weights", "density"]);
-    const { min, max, weights, density = false } = options;
-    this.checkWeights(action, weights);
+    const { min, max, density = false } = options, weights = this.weightsOf(action, options.weights);
     const d = promote(floatOf(this.dtype), dtypes.float32);
     const x = this.wrap(own(reshape(castNode(this.uop, d), [this.numel()])));
     let edges: this;

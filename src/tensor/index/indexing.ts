@@ -15,7 +15,7 @@ import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, iota, positionDType, type UOp, uop } from "../../uop/core/uop.ts";
 import { extentOf, extentsOf, extentText, sameExtent, withExtents } from "../../uop/graph/extent.ts";
 import { isMemory, noteOpen, shown } from "../../uop/graph/writes.ts";
-import { type Operand, realizing, TensorBase } from "../handle/base.ts";
+import { type Operand, realizing, TensorBase, type TensorLike } from "../handle/base.ts";
 import { broadcastShape, checkSameDevice, isScalarLeaf } from "../handle/broadcast.ts";
 import { hostNode, placed } from "../handle/creation.ts";
 import { isTypedArray, type ItemOf, packHost } from "../nodes/host.ts";
@@ -418,23 +418,24 @@ export abstract class IndexingTensor extends TensorBase {
    *
    * @throws {DTypeError} unless the mask is bool, {ShapeError} if it does not broadcast
    */
-  maskedSelect(mask: TensorBase, options: SizeOptions & { readonly size: number }): this;
+  maskedSelect(mask: TensorLike, options: SizeOptions & { readonly size: number }): this;
   /** The values where `mask` is true; 1-D. Reads how many there are, unless `size` says so. */
-  maskedSelect(mask: TensorBase, options?: SizeOptions): Promise<this>;
-  maskedSelect(mask: TensorBase, options: SizeOptions = {}): this | Promise<this> {
+  maskedSelect(mask: TensorLike, options?: SizeOptions): Promise<this>;
+  maskedSelect(mask: TensorLike, options: SizeOptions = {}): this | Promise<this> {
     checkOptions("maskedSelect", options, ["size", "fillValue"]);
-    if (!(mask instanceof TensorBase) || !mask.dtype.isBool) {
+    const given = this.tensorOf("maskedSelect", "mask", mask);
+    if (!given.dtype.isBool) {
       throw new DTypeError("maskedSelect with a mask of dtype", {
-        dtypes: mask instanceof TensorBase ? [mask.dtype] : [],
+        dtypes: [given.dtype],
         reason: "the mask must be a bool tensor",
       });
     }
-    checkSameDevice("maskedSelect", this.uop, mask.uop);
-    const shape = broadcastShape("maskedSelect", [this.shape, mask.shape]);
+    checkSameDevice("maskedSelect", this.uop, given.uop);
+    const shape = broadcastShape("maskedSelect", [this.shape, given.shape]);
     const values = broadcastTo(this.uop, shape);
-    const m = allFilled(withExtents(broadcastTo(mask.uop, shape), extentsOf(values)));
+    const m = allFilled(withExtents(broadcastTo(given.uop, shape), extentsOf(values)));
     if (options.size === undefined) {
-      return this.countTrue(m).then((size) => this.maskedSelect(mask, { ...options, size }));
+      return this.countTrue(m).then((size) => this.maskedSelect(given, { ...options, size }));
     }
     const size = checkInteger("maskedSelect", "size", options.size, 0);
     const fill = scalarConst(checkScalar("maskedSelect", "fillValue", options.fillValue ?? 0), this.dtype);

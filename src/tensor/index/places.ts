@@ -12,7 +12,7 @@ import { checkBoolean, checkInteger, checkOptions } from "../../helpers/options.
 import { Ops } from "../../uop/core/ops.ts";
 import { iota, uop } from "../../uop/core/uop.ts";
 import { type Axes, checkShape, resolveAxis } from "../handle/axes.ts";
-import { checkTensor, type Operand, TensorBase } from "../handle/base.ts";
+import { checkTensor, type Operand, TensorBase, type TensorLike } from "../handle/base.ts";
 import { broadcastShape } from "../handle/broadcast.ts";
 import { placed } from "../handle/creation.ts";
 import { asFloats } from "../handle/weak_numbers.ts";
@@ -35,52 +35,55 @@ export abstract class PlaceTensor extends TensorBase {
 
   /** A list of positions along an axis under the shape of what goes there. */
   protected spreadAlong(action: string, axis: number, index: this, shape: readonly number[]): this {
-    checkTensor(action, "index", index);
     if (index.ndim > 1) throw new ShapeError(action, { shapes: [index.shape], reason: "the index must be 1-D" });
     if (shape.length === 0) return index.reshape([]);
     const m = index.numel(), want = shape.with(axis, m);
     return index.reshape(want.map((_, i) => i === axis ? m : 1)).expand(want);
   }
 
-  /** What goes to the places of `index` along an axis. @throws {ShapeError} unless it has their shape */
-  protected checkedSource(action: string, axis: number, index: this, source: this): this {
-    const m = checkTensor(action, "index", index).numel(), shape = this.shape;
-    const want = shape.length === 0 ? [] : shape.with(axis, m), from = checkTensor(action, "source", source).shape;
+  /**
+   * What is written along an axis: the axis, the places under the shape of what goes there, and that. @throws {ShapeError}
+   * unless it has their shape
+   */
+  protected goingTo(
+    action: string,
+    dim: number,
+    index: TensorLike,
+    source: TensorLike,
+  ): [axis: number, at: this, given: this] {
+    const shape = this.shape, axis = resolveAxis(action, dim, shape), at = this.tensorOf(action, "index", index);
+    const given = this.tensorOf(action, "source", source), from = given.shape;
+    const want = shape.length === 0 ? [] : shape.with(axis, at.numel());
     if (from.join() !== want.join()) {
       throw new ShapeError(action, { shapes: [shape, from], axis, reason: `the source must be [${want.join(", ")}]` });
     }
-    return asFloats(source, this.dtype);
+    return [axis, this.spreadAlong(action, axis, at, shape), asFloats(given, this.dtype)];
   }
 
   /** The positions of `index`, 1-D, along `dim`. @throws {ShapeError}, {IndexError} */
-  indexSelect(dim: number, index: this): this {
-    const axis = resolveAxis("indexSelect", dim, this.shape),
-      at = this.spreadAlong("indexSelect", axis, index, this.shape);
-    return this.ndim === 0 ? this.reshape([1]).gather(0, index.reshape([-1])).reshape([]) : this.gather(axis, at);
+  indexSelect(dim: number, index: TensorLike): this {
+    const given = this.tensorOf("indexSelect", "index", index),
+      axis = resolveAxis("indexSelect", dim, this.shape),
+      at = this.spreadAlong("indexSelect", axis, given, this.shape);
+    return this.ndim === 0 ? this.reshape([1]).gather(0, given.reshape([-1])).reshape([]) : this.gather(axis, at);
   }
 
   /** This with alpha source added at the positions of `index`, 1-D, along `dim`. @throws {ShapeError}, {DTypeError} */
-  indexAdd(dim: number, index: this, source: this, options: { readonly alpha?: number } = {}): this {
-    const { alpha = 1 } = checkOptions("indexAdd", options, ["alpha"]), axis = resolveAxis("indexAdd", dim, this.shape);
-    const given = this.checkedSource("indexAdd", axis, index, source), scaled = alpha === 1 ? given : given.mul(alpha);
-    return this.scatterReduce(
-      axis,
-      this.spreadAlong("indexAdd", axis, index, this.shape),
-      scaled.cast(given.dtype),
-      "sum",
-    );
+  indexAdd(dim: number, index: TensorLike, source: TensorLike, options: { readonly alpha?: number } = {}): this {
+    const { alpha = 1 } = checkOptions("indexAdd", options, ["alpha"]);
+    const [axis, at, given] = this.goingTo("indexAdd", dim, index, source);
+    return this.scatterReduce(axis, at, alpha === 1 ? given : given.mul(alpha).cast(given.dtype), "sum");
   }
 
   /** This with source written at the positions of `index`, 1-D, along `dim`; of several the last. @throws {ShapeError}, {DTypeError} */
-  indexCopy(dim: number, index: this, source: this): this {
-    const axis = resolveAxis("indexCopy", dim, this.shape),
-      given = this.checkedSource("indexCopy", axis, index, source);
-    return this.scatter(axis, this.spreadAlong("indexCopy", axis, index, this.shape), given);
+  indexCopy(dim: number, index: TensorLike, source: TensorLike): this {
+    return this.scatter(...this.goingTo("indexCopy", dim, index, source));
   }
 
   /** This with `value` at the positions of `index`, 1-D, along `dim`. @throws {ShapeError}, {IndexError} */
-  indexFill(dim: number, index: this, value: Operand): this {
-    const axis = resolveAxis("indexFill", dim, this.shape), at = this.spreadAlong("indexFill", axis, index, this.shape);
+  indexFill(dim: number, index: TensorLike, value: Operand): this {
+    const axis = resolveAxis("indexFill", dim, this.shape), given = this.tensorOf("indexFill", "index", index);
+    const at = this.spreadAlong("indexFill", axis, given, this.shape);
     const none = this.constLike(0, { dtype: dtypes.int32 });
     const hit = none.scatter(axis, at, 1).ne(0), fill = this.wrap(this.written(value, "indexFill"));
     if (fill.ndim > 0) throw new ShapeError("indexFill", { shapes: [fill.shape], reason: "the value must be one" });
@@ -88,19 +91,20 @@ export abstract class PlaceTensor extends TensorBase {
   }
 
   /** The elements at flat positions, in the shape of `index`. @throws {IndexError} */
-  take(index: this): this {
-    const at = checkTensor("take", "index", index);
+  take(index: TensorLike): this {
+    const at = this.tensorOf("take", "index", index);
     return this.flatten().gather(0, at.flatten()).reshape(at.shape);
   }
 
   /** This with the elements of `source` written, or added with `accumulate`, at flat positions. @throws {ShapeError}, {DTypeError} */
-  put(index: this, source: this, options: { readonly accumulate?: boolean } = {}): this {
+  put(index: TensorLike, source: TensorLike, options: { readonly accumulate?: boolean } = {}): this {
     const { accumulate = false } = checkOptions("put", options, ["accumulate"]), shape = this.shape;
     checkBoolean("put", "accumulate", accumulate);
-    if (checkTensor("put", "index", index).numel() !== checkTensor("put", "source", source).numel()) {
-      throw new ShapeError("put", { shapes: [index.shape, source.shape], reason: "there must be as many of both" });
+    const places = this.tensorOf("put", "index", index), given = this.tensorOf("put", "source", source);
+    if (places.numel() !== given.numel()) {
+      throw new ShapeError("put", { shapes: [places.shape, given.shape], reason: "there must be as many of both" });
     }
-    const x = this.flatten(), at = index.flatten(), values = source.flatten();
+    const x = this.flatten(), at = places.flatten(), values = given.flatten();
     return (accumulate ? x.scatterReduce(0, at, values, "sum") : x.scatter(0, at, values)).reshape(shape);
   }
 
@@ -119,17 +123,17 @@ export abstract class PlaceTensor extends TensorBase {
   }
 
   /** Elements at `indices` along `dim`, other axes broadcast; of the flattened tensor without `dim`. @throws {ShapeError} */
-  takeAlongDim(indices: this, dim?: number | null): this {
-    checkTensor("takeAlongDim", "indices", indices);
-    if (dim === undefined || dim === null) return this.flatten().gather(0, indices.flatten());
+  takeAlongDim(indices: TensorLike, dim?: number | null): this {
+    const at = this.tensorOf("takeAlongDim", "indices", indices);
+    if (dim === undefined || dim === null) return this.flatten().gather(0, at.flatten());
     const axis = resolveAxis("takeAlongDim", dim, this.shape);
-    if (this.ndim !== indices.ndim) {
-      throw new ShapeError("takeAlongDim", { shapes: [this.shape, indices.shape], reason: "they need as many axes" });
+    if (this.ndim !== at.ndim) {
+      throw new ShapeError("takeAlongDim", { shapes: [this.shape, at.shape], reason: "they need as many axes" });
     }
-    const [a, b] = [this.shape, indices.shape].map((s) => s.toSpliced(axis, 1)),
+    const [a, b] = [this.shape, at.shape].map((s) => s.toSpliced(axis, 1)),
       rest = broadcastShape("takeAlongDim", [a, b]);
     const wide = (t: this): this => t.expand(rest.toSpliced(axis, 0, t.shape[axis]));
-    return wide(this).gather(axis, wide(indices));
+    return wide(this).gather(axis, wide(at));
   }
 
   /** This where `mask` is true replaced by the elements of `source`, one after the other. @throws {DTypeError}, {ShapeError} */

@@ -6,8 +6,7 @@
  */
 import { ShapeError } from "../../helpers/errors.ts";
 import { checkBoolean, checkChoice, checkOptions } from "../../helpers/options.ts";
-import { resolveAxis } from "../handle/axes.ts";
-import { type Operand, TensorBase } from "../handle/base.ts";
+import { type Operand, TensorBase, type TensorLike } from "../handle/base.ts";
 import { hostValues } from "../nodes/select.ts";
 import type { DistinctTensor } from "./distinct.ts";
 import type { PlaceTensor } from "./places.ts";
@@ -79,7 +78,7 @@ export abstract class SetTensor extends TensorBase {
   }
 
   /** Elements at `indices` along `axis`, other axes broadcast: `takeAlongDim`. @throws {ShapeError} */
-  takeAlongAxis(indices: this, axis: number | null = -1): this {
+  takeAlongAxis(indices: TensorLike, axis: number | null = -1): this {
     return this.takeAlongDim(indices, axis);
   }
 
@@ -96,15 +95,14 @@ export abstract class SetTensor extends TensorBase {
    */
   indexReduce(
     dim: number,
-    index: this,
-    source: this,
+    index: TensorLike,
+    source: TensorLike,
     reduce: "prod" | "mean" | "amax" | "amin",
     includeSelf = true,
   ): this {
-    const action = "indexReduce", axis = resolveAxis(action, dim, this.shape);
+    const action = "indexReduce", [axis, at, given] = this.goingTo(action, dim, index, source);
     checkChoice(action, "reduce", reduce, ["prod", "mean", "amax", "amin"]);
     checkBoolean(action, "includeSelf", includeSelf);
-    const given = this.checkedSource(action, axis, index, source);
-    return this.scatterReduce(axis, this.spreadAlong(action, axis, index, this.shape), given, reduce, includeSelf);
+    return this.scatterReduce(axis, at, given, reduce, includeSelf);
   }
 }

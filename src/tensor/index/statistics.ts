@@ -13,7 +13,7 @@ import { broadcastTo, reshape } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { constant, type UOp, uop } from "../../uop/core/uop.ts";
 import { extentsOf } from "../../uop/graph/extent.ts";
-import { checkTensor, type Operand, TensorBase } from "../handle/base.ts";
+import { checkTensor, type Operand, TensorBase, type TensorLike } from "../handle/base.ts";
 import { checkSameDevice } from "../handle/broadcast.ts";
 import { filled } from "../nodes/movement_nodes.ts";
 import { castNode } from "../nodes/scalars.ts";
@@ -37,7 +37,7 @@ export interface SearchsortedOptions extends SearchOptions {
 /** Options of {@linkcode StatisticsTensor.bincount}. */
 export interface BincountOptions {
   /** What each element counts, of the same shape; the result then has the dtype of its sums. Default 1. */
-  readonly weights?: TensorBase;
+  readonly weights?: TensorLike;
   /** The least length of the result where there is no `size`. Default 0. */
   readonly minlength?: number;
   /** The length of the result; other values are not counted. */
@@ -115,12 +115,12 @@ export abstract class StatisticsTensor extends TensorBase {
   bincount(options: BincountOptions = {}): this | Promise<this> {
     const action = "bincount";
     checkOptions(action, options, ["weights", "minlength", "size"]);
-    const shape = this.shape, { weights, minlength = 0 } = options;
+    const shape = this.shape, { minlength = 0 } = options;
     if (!this.dtype.isInt && !this.dtype.isBool) {
       throw new DTypeError(`${action} of dtype`, { dtypes: [this.dtype], reason: "only integers are counted" });
     }
     if (shape.length !== 1) throw new ShapeError(action, { shapes: [shape], reason: "it must be 1-D" });
-    this.checkWeights(action, weights);
+    const weights = this.weightsOf(action, options.weights);
     checkInteger(action, "minlength", minlength, 0);
     if (options.size === undefined) {
       if (shape[0] === 0) return Promise.resolve(this.counted(minlength, weights));
@@ -139,10 +139,10 @@ export abstract class StatisticsTensor extends TensorBase {
     });
   }
 
-  /** Throws unless the weights have this shape. */
-  protected checkWeights(action: string, weights: TensorBase | undefined): void {
-    if (weights !== undefined) checkTensor(action, "weights", weights);
-    if (weights === undefined || sameArray(weights.shape, this.shape)) return;
+  /** The weights. @throws {ShapeError} unless they have this shape */
+  protected weightsOf(action: string, given: TensorLike | undefined): this | undefined {
+    const weights = given === undefined ? undefined : this.tensorOf(action, "weights", given);
+    if (weights === undefined || sameArray(weights.shape, this.shape)) return weights;
     throw new ShapeError(action, {
       shapes: [this.shape, weights.shape],
       reason: "the weights must have the shape of the values",

@@ -6,6 +6,7 @@
  *
  * @module
  */
+import type { Tensor } from "../tensor.ts";
 import { needParts } from "../../device/parts.ts";
 import { currentCapture, useLog } from "../../engine/front/listening.ts";
 import { ArgumentError, JitError } from "../../helpers/errors.ts";
@@ -135,7 +136,7 @@ export function captureOf(fn: object): Captured | undefined {
  *
  * @throws {JitError} for async functions, and functions that read values, realize nothing, or dispose of an argument
  */
-export function jit<A extends unknown[], R>(
+export function jit<A extends unknown[] = Tensor[], R = unknown>(
   fn: ((...args: A) => R) & Synchronous<R>,
   options: JitOptions = {},
 ): JitFunction<A, R> {

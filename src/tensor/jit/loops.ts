@@ -10,15 +10,29 @@ import { sameArray } from "../../helpers/math.ts";
 import { leavesOf, mapLeaves } from "../../helpers/tree.ts";
 import { isWeak } from "../handle/weak_numbers.ts";
 import { Tensor } from "../tensor.ts";
-import { grad, isTransformed, type TensorFunction, vmap } from "../transforms/transforms.ts";
+import {
+  type Argnums,
+  checkArgnums,
+  grad,
+  isTransformed,
+  type TensorFunction,
+  vmap,
+} from "../transforms/transforms.ts";
 import { jit } from "./jit.ts";
 import { reachedBy, type Step, withScanGradient } from "./scan_gradient.ts";
 
 /** Options of {@linkcode jacobian} and {@linkcode hessian}. */
-export interface JacobianOptions {
-  /** Which argument to differentiate with respect to, a tensor of floats. Default 0. */
-  readonly argnums?: number;
+export interface JacobianOptions<N extends Argnums = Argnums> {
+  /** Which arguments, tensors of floats, to differentiate with respect to. Default 0; a list gives a list. */
+  readonly argnums?: N;
 }
+
+/** Jacobians by the arguments that are named: a tensor, or a list. */
+export type Jacobians<N extends Argnums> = N extends readonly number[] ? { -readonly [K in keyof N]: Tensor } : Tensor;
+
+/** Second derivatives by the arguments that are named: a tensor, or for a list a row an argument. */
+export type Hessians<N extends Argnums> = N extends readonly number[] ? { -readonly [K in keyof N]: Jacobians<N> }
+  : Tensor;
 
 /** Options of {@linkcode scan}. */
 export interface ScanOptions {
@@ -39,51 +53,57 @@ function argument(action: string, args: readonly unknown[], n: number): Tensor {
   throw new ArgumentError(action, { reason: `argument ${n} must be a tensor of floats, not ${describe(x)}` });
 }
 
-/** Throws unless there is a function, and argnums names one argument. @throws {ArgumentError} */
-function checked(action: string, fn: unknown, options: JacobianOptions): number {
-  checkFunction(action, "fn", fn);
-  const { argnums = 0 } = checkOptions(action, options, ["argnums"]);
-  return checkInteger(action, "argnums", argnums, 0);
+/** The function of argument `n` alone, beside the others. */
+function ofOne<A extends unknown[], R>(fn: TensorFunction<A, R>, args: A, n: number): (own: Tensor) => R {
+  return (own) => fn(...args.with(n, own) as A);
+}
+
+/** All derivatives of the value of `fn` at `x`. */
+function slopesAt(action: string, fn: (x: Tensor) => unknown, x: Tensor): Tensor {
+  const value = fn(x);
+  if (!isTensor(value)) {
+    throw new ArgumentError(action, { reason: `the function gives ${describe(value)}, not a tensor` });
+  }
+  if (!value.dtype.isFloat) {
+    throw new DTypeError(`${action} of a value of dtype`, { dtypes: [value.dtype], reason: "it must be of floats" });
+  }
+  const shape = value.shape, count = value.numel();
+  const slope = (seed: Tensor): Tensor => grad((own: Tensor) => (fn(own) as Tensor).mul(seed).sum())(x);
+  if (count === 0) return Tensor.zeros([...shape, ...x.shape], { dtype: value.dtype, device: x.device });
+  const seeds = Tensor.eye(count, { dtype: value.dtype, device: x.device }).reshape([count, ...shape]);
+  return vmap(slope)(seeds).reshape([...shape, ...x.shape]);
 }
 
 /**
  * All derivatives of `fn`, whose value is a tensor of floats of shape S, by an argument of shape X: a function of the same
- * arguments that gives a tensor of shape `[...S, ...X]`. By reverse mode, mapped over the elements of the value.
+ * arguments that gives a tensor of shape `[...S, ...X]`, or of several arguments a list of them. By reverse mode, mapped
+ * over the elements of the value.
  *
  * ```ts
  * import { jacobian, Tensor } from "../../../mod.ts";
  * const slopes = jacobian((x: Tensor) => x.mul(x));
  * console.log(await slopes(new Tensor([1, 2.5])).tolist()); // [[2, 0], [0, 5]]
+ * const both = jacobian((x: Tensor, y: Tensor) => x.mul(y), { argnums: [0, 1] });
+ * const [byX, byY] = both(new Tensor([1, 2.5]), new Tensor([3.5, 4]));
+ * console.log(await byX.tolist(), await byY.tolist()); // [[3.5, 0], [0, 4]] [[1, 0], [0, 2.5]]
  * ```
  *
  * @throws {ArgumentError} for an argument or a value that is no tensor @throws {DTypeError} where one is not of floats
  */
-export function jacobian<A extends unknown[]>(
+export function jacobian<A extends unknown[] = Tensor[], const N extends Argnums = 0>(
   fn: TensorFunction<A, Tensor>,
-  options: JacobianOptions = {},
-): TensorFunction<A, Tensor> {
-  const action = "compute jacobian", n = checked(action, fn, options);
-  return (...args: A): Tensor => {
-    const x = argument(action, args, n), value: unknown = fn(...args);
-    if (!isTensor(value)) {
-      throw new ArgumentError(action, { reason: `the function gives ${describe(value)}, not a tensor` });
-    }
-    if (!value.dtype.isFloat) {
-      throw new DTypeError(`${action} of a value of dtype`, { dtypes: [value.dtype], reason: "it must be of floats" });
-    }
-    const shape = value.shape, count = value.numel();
-    const slope = (seed: Tensor): Tensor => {
-      const along = (own: Tensor): Tensor => fn(...args.with(n, own) as A).mul(seed).sum();
-      return grad(along)(x);
-    };
-    if (count === 0) return Tensor.zeros([...shape, ...x.shape], { dtype: value.dtype, device: x.device });
-    const seeds = Tensor.eye(count, { dtype: value.dtype, device: x.device }).reshape([count, ...shape]);
-    return vmap(slope)(seeds).reshape([...shape, ...x.shape]);
+  options: JacobianOptions<N> = {},
+): TensorFunction<A, Jacobians<N>> {
+  const action = "compute jacobian", list = checkArgnums(action, fn, options, ["argnums"]);
+  return (...args: A) => {
+    const found = list.map((n) => slopesAt(action, ofOne(fn, args, n), argument(action, args, n)));
+    return (typeof options.argnums === "object" ? found : found[0]) as Jacobians<N>;
   };
 }
 
 /**
- * All second derivatives of `fn`, whose value is a scalar of floats, by an argument of shape X: `[...X, ...X]`.
+ * All second derivatives of `fn`, whose value is a scalar of floats, by an argument of shape X: `[...X, ...X]`. Of several
+ * arguments a row each of those by it and then by each, `[...X, ...Y]`.
  *
  * ```ts
  * import { hessian, Tensor } from "../../../mod.ts";
@@ -93,15 +113,17 @@ export function jacobian<A extends unknown[]>(
  *
  * @throws {ShapeError} unless the value is a scalar @throws as {@linkcode jacobian}
  */
-export function hessian<A extends unknown[]>(
+export function hessian<A extends unknown[] = Tensor[], const N extends Argnums = 0>(
   fn: TensorFunction<A, Tensor>,
-  options: JacobianOptions = {},
-): TensorFunction<A, Tensor> {
-  const action = "compute hessian", n = checked(action, fn, options);
-  return (...args: A): Tensor => {
-    const x = argument(action, args, n);
-    const slope = grad((own: Tensor) => fn(...args.with(n, own) as A));
-    return jacobian(slope)(x) as Tensor;
+  options: JacobianOptions<N> = {},
+): TensorFunction<A, Hessians<N>> {
+  const action = "compute hessian", list = checkArgnums(action, fn, options, ["argnums"]);
+  return (...args: A) => {
+    const found = list.map((n) => {
+      const slope = (...own: A): Tensor => grad(ofOne(fn, own, n))(own[n] as Tensor);
+      return list.map((m) => slopesAt(action, ofOne(slope, args, m), argument(action, args, m)));
+    });
+    return (typeof options.argnums === "object" ? found : found[0][0]) as Hessians<N>;
   };
 }
 

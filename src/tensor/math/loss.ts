@@ -15,7 +15,7 @@ import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, iota, type UOp, uop } from "../../uop/core/uop.ts";
 import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
-import { checkTensor, maybeTensor, type Operand, TensorBase } from "../handle/base.ts";
+import { checkTensor, maybeTensor, type Operand, TensorBase, type TensorLike } from "../handle/base.ts";
 import { checkSameDevice } from "../handle/broadcast.ts";
 import { floatConst, logNode } from "../nodes/numeric.ts";
 import { castNode } from "../nodes/scalars.ts";
@@ -81,28 +81,29 @@ export abstract class LossTensor extends TensorBase {
    * @throws {ShapeError} where Y is not of this shape without the classes @throws {DTypeError} where Y is no integer
    * @throws {IndexError} for labels known on the host that name no class; others have loss 0 and count in the mean
    */
-  nllLoss(Y: this, weight?: this, options: LossOptions & { readonly ignoreIndex?: number } = {}): this {
+  nllLoss(Y: TensorLike, weight?: this, options: LossOptions & { readonly ignoreIndex?: number } = {}): this {
     checkOptions("compute nllLoss", options, ["ignoreIndex", "reduction"]);
     const { ignoreIndex, reduction = "mean" } = options;
     if (ignoreIndex !== undefined) checkInteger("compute nllLoss", "ignoreIndex", ignoreIndex);
     checkReduction("compute nllLoss", reduction);
     const axis = this.ndim === 1 ? 0 : 1,
       classes = this.shape[axis],
-      weights = maybeTensor("weigh classes", "weight", weight);
-    this.checkLabels("compute nllLoss", Y, axis);
-    this.checkClasses("compute nllLoss", Y, axis, ignoreIndex);
-    const losses = this.wrap(pick(this.uop, Y.uop, axis)).neg();
+      weights = maybeTensor("weigh classes", "weight", weight),
+      y = this.tensorOf("compute nllLoss", "Y", Y);
+    this.checkLabels("compute nllLoss", y, axis);
+    this.checkClasses("compute nllLoss", y, axis, ignoreIndex);
+    const losses = this.wrap(pick(this.uop, y.uop, axis)).neg();
     let factors: this | undefined;
     if (weights !== undefined) {
       this.checkFactors(weights, axis);
       const rest = shapeOf(losses.uop), spread = broadcastTo(weights.uop, [...rest, classes]);
-      factors = this.wrap(pick(spread, Y.uop, rest.length));
+      factors = this.wrap(pick(spread, y.uop, rest.length));
     }
     if (ignoreIndex !== undefined) {
-      const counts = Y.ne(ignoreIndex).cast(this.dtype);
+      const counts = y.ne(ignoreIndex).cast(this.dtype);
       factors = factors === undefined ? counts : factors.mul(counts);
       // a masked loss is 0 even where the log-probability is infinite
-      const kept = Y.ne(ignoreIndex).where(losses, 0);
+      const kept = y.ne(ignoreIndex).where(losses, 0);
       return weighted(kept, factors, reduction);
     }
     return factors === undefined ? reduced(losses, reduction) : weighted(losses, factors, reduction);
@@ -115,7 +116,7 @@ export abstract class LossTensor extends TensorBase {
    * @throws {ShapeError} where Y has neither shape @throws {DTypeError} for labels that are no integers
    * @throws {IndexError} for labels known on the host that name no class; others have loss 0 and count in the mean
    */
-  crossEntropy(Y: this, weight?: TensorBase | CrossEntropyOptions | null, options?: CrossEntropyOptions): this {
+  crossEntropy(Y: TensorLike, weight?: TensorBase | CrossEntropyOptions | null, options?: CrossEntropyOptions): this {
     const isWeight = weight instanceof TensorBase, given = (isWeight ? options : weight ?? options) ?? {};
     checkOptions("compute crossEntropy", given, ["weight", "ignoreIndex", "reduction", "labelSmoothing"]);
     const { reduction = "mean", labelSmoothing = 0, ignoreIndex } = given;
@@ -131,27 +132,26 @@ export abstract class LossTensor extends TensorBase {
     if (ignoreIndex !== undefined) checkInteger("compute crossEntropy", "ignoreIndex", ignoreIndex);
     checkReduction("compute crossEntropy", reduction);
     checkSmoothing("compute crossEntropy", labelSmoothing);
-    const axis = this.ndim === 1 ? 0 : 1;
-    checkTensor("compute crossEntropy", "Y", Y);
+    const axis = this.ndim === 1 ? 0 : 1, y = this.tensorOf("compute crossEntropy", "Y", Y);
     const logs = this.logSoftmax(axis);
     if (factors !== undefined) this.checkFactors(factors, axis);
     const each = factors?.reshape(this.shape.map((n, i) => i === axis ? n : 1));
     const all = each === undefined ? logs : logs.mul(each); // what is mixed in counts each class by its weight
     const smoothed = (losses: this, even: this): this =>
       labelSmoothing > 0 ? losses.mul(1 - labelSmoothing).sub(even.mul(labelSmoothing)) : losses;
-    if (sameArray(this.shape, Y.shape)) {
-      return reduced(smoothed(all.mul(Y).sum(axis).neg(), all.mean(axis)), reduction);
+    if (sameArray(this.shape, y.shape)) {
+      return reduced(smoothed(all.mul(y).sum(axis).neg(), all.mean(axis)), reduction);
     }
-    this.checkLabels("compute crossEntropy", Y, axis);
-    this.checkClasses("compute crossEntropy", Y, axis, ignoreIndex);
-    const losses = this.wrap(pick(all.uop, Y.uop, axis)).neg(), even = all.mean(axis);
+    this.checkLabels("compute crossEntropy", y, axis);
+    this.checkClasses("compute crossEntropy", y, axis, ignoreIndex);
+    const losses = this.wrap(pick(all.uop, y.uop, axis)).neg(), even = all.mean(axis);
     if (factors === undefined && ignoreIndex === undefined) return reduced(smoothed(losses, even), reduction);
-    const counts = ignoreIndex === undefined ? undefined : Y.ne(ignoreIndex);
+    const counts = ignoreIndex === undefined ? undefined : y.ne(ignoreIndex);
     const keep = (x: this): this => counts === undefined ? x : counts.where(x, 0) as this;
     const made = smoothed(keep(losses), keep(even));
     if (reduction !== "mean") return reduced(made, reduction);
     const own = factors === undefined ? undefined : this.wrap(
-      pick(broadcastTo(factors.uop, [...shapeOf(losses.uop), this.shape[axis]]), Y.uop, losses.ndim),
+      pick(broadcastTo(factors.uop, [...shapeOf(losses.uop), this.shape[axis]]), y.uop, losses.ndim),
     );
     return made.sum().div((own === undefined ? counts!.cast(made.dtype) : keep(own)).sum());
   }

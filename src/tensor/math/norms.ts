@@ -16,7 +16,7 @@ import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, type UOp, uop } from "../../uop/core/uop.ts";
 import { flat, GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import { type Axes, resolveAxes, resolveAxis } from "../handle/axes.ts";
-import { checkTensor, internals, type Operand, TensorBase } from "../handle/base.ts";
+import { checkTensor, internals, type Operand, TensorBase, type TensorLike } from "../handle/base.ts";
 import type { ScanTensor } from "../index/scan.ts";
 import type { StatisticsTensor } from "../index/statistics.ts";
 import { magnitudeNode } from "../nodes/complex_nodes.ts";
@@ -286,26 +286,30 @@ export abstract class NormTensor extends TensorBase {
   }
 
   /** Areas of the trapezoids between neighbors along an axis. */
-  private areas(action: string, x: this | undefined | null, options: TrapezoidOptions): [areas: this, axis: number] {
+  private areas(
+    action: string,
+    x: TensorLike | undefined | null,
+    options: TrapezoidOptions,
+  ): [areas: this, axis: number] {
     const { dx = 1, dim = -1 } = checkOptions(action, options, ["dx", "dim"]);
     const axis = resolveAxis(action, dim, this.shape);
     if (this.ndim === 0) throw new ShapeError(action, { shapes: [[]], reason: "a scalar has no axis to sum along" });
     const [a, b] = this.neighbors(axis), sum = a.add(b);
     if (x === undefined || x === null) return [sum.mul(checkNumber(action, "dx", dx) / 2), axis];
-    const at = checkTensor(action, "x", x);
+    const at = this.tensorOf(action, "x", x);
     const along = at.ndim === 1 ? at.reshape(this.shape.map((_, i) => i === axis ? at.shape[0] : 1)) : at;
     const [p, q] = along.neighbors(at.ndim === 1 ? axis : resolveAxis(action, dim, at.shape));
     return [sum.mul(q.sub(p)).div(2), axis];
   }
 
   /** The integral along `dim` by trapezoids of width `dx`, or between the positions `x`. @throws {ShapeError} */
-  trapezoid(x?: this | null, options: TrapezoidOptions = {}): this {
+  trapezoid(x?: TensorLike | null, options: TrapezoidOptions = {}): this {
     const [areas, axis] = this.areas("trapezoid", x, options);
     return areas.sum(axis - this.ndim);
   }
 
   /** The running integral along `dim`, one element shorter. @throws {ShapeError} */
-  cumulativeTrapezoid(x?: this | null, options: TrapezoidOptions = {}): this {
+  cumulativeTrapezoid(x?: TensorLike | null, options: TrapezoidOptions = {}): this {
     const [areas, axis] = this.areas("cumulativeTrapezoid", x, options);
     return areas.cumsum(axis - this.ndim);
   }
@@ -319,17 +323,19 @@ export abstract class NormTensor extends TensorBase {
    * @throws {ArgumentError} for weights below 0, where they are known on the host
    */
   cov(
-    options: { readonly correction?: number; readonly fweights?: TensorBase; readonly aweights?: TensorBase } = {},
+    options: { readonly correction?: number; readonly fweights?: TensorLike; readonly aweights?: TensorLike } = {},
   ): this {
-    const { correction = 1, fweights, aweights } = checkOptions("cov", options, ["correction", "fweights", "aweights"]);
+    const { correction = 1, ...given } = checkOptions("cov", options, ["correction", "fweights", "aweights"]);
+    const [fweights, aweights] = (["fweights", "aweights"] as const).map((name) =>
+      given[name] && this.tensorOf("cov", name, given[name])
+    );
     if (this.ndim > 2) throw new ShapeError("cov", { shapes: [this.shape], reason: "it takes one or two axes" });
-    if (fweights !== undefined && !checkTensor("cov", "fweights", fweights).dtype.isInt) {
+    if (fweights !== undefined && !fweights.dtype.isInt) {
       throw new DTypeError("cov with fweights of dtype", {
         dtypes: [fweights.dtype],
         reason: "they are counts, whole numbers; what weighs otherwise is aweights",
       });
     }
-    if (aweights !== undefined) checkTensor("cov", "aweights", aweights);
     const d = floatOf(aweights?.dtype.isFloat ? promote(this.dtype, aweights.dtype) : this.dtype);
     const rows = this.cast(promote(d, dtypes.float32)), m = this.shape[this.ndim - 1] ?? 1;
     const x = rows.reshape([this.ndim === 2 ? this.shape[0] : 1, m]);
@@ -343,15 +349,15 @@ export abstract class NormTensor extends TensorBase {
         throw new ArgumentError("cov", { reason: `${name} must be at least 0, and one is ${less}` });
       }
     }
-    const given = [fweights, aweights].flatMap((t) => t === undefined ? [] : (t as this).cast(rows.dtype.real));
-    const w = given.length === 0 ? undefined : given.reduce((a, b) => a.mul(b));
+    const all = [fweights, aweights].flatMap((t) => t === undefined ? [] : t.cast(rows.dtype.real));
+    const w = all.length === 0 ? undefined : all.reduce((a, b) => a.mul(b));
     const total = w === undefined ? m : w.sum();
     const mean = (w === undefined ? x : x.mul(w)).sum(-1, { keepdim: true }).div(total), away = x.sub(mean);
     let divisor: number | this;
     if (w === undefined) divisor = Math.max(m - correction, 0);
     else {
       // total - correction * sum(w * a) / total: what cancels is subtracted before it is rounded by a quotient
-      const own = total as this, a = given[given.length - 1];
+      const own = total as this, a = all[all.length - 1];
       divisor = (aweights === undefined ? own.sub(correction) : w.mul(own.sub(a.mul(correction))).sum().div(own))
         .maximum(0) as this;
     }

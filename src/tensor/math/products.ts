@@ -8,7 +8,7 @@ import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
 import { prod, rangeOf, sameArray } from "../../helpers/math.ts";
 import { checkInteger, checkNumber, checkOptions, describe } from "../../helpers/options.ts";
 import { resolveAxis } from "../handle/axes.ts";
-import { checkTensor, TensorBase } from "../handle/base.ts";
+import { checkTensor, TensorBase, type TensorLike } from "../handle/base.ts";
 import { broadcastShape } from "../handle/broadcast.ts";
 import type { PlaceTensor } from "../index/places.ts";
 import type { JoinTensor } from "../ops/join.ts";
@@ -36,17 +36,16 @@ export abstract class ProductTensor extends TensorBase {
   }
 
   /** Products of all pairs, `[n]` and `[m]` to `[n, m]`. @throws {ShapeError} unless both are 1-D */
-  outer(vec2: this): this {
-    checkTensor("outer", "vec2", vec2);
-    this.ranked("outer", 1, vec2, 1);
-    return this.unsqueeze(1).mul(vec2);
+  outer(vec2: TensorLike): this {
+    const y = this.tensorOf("outer", "vec2", vec2);
+    this.ranked("outer", 1, y, 1);
+    return this.unsqueeze(1).mul(y);
   }
 
   /** Sums of products over the last axes of both; of a scalar the product. @throws {ShapeError} where these differ */
-  inner(other: this): this {
-    checkTensor("inner", "other", other);
-    if (this.ndim === 0 || other.ndim === 0) return this.mul(other);
-    return this.tensordot(other, [[-1], [-1]]);
+  inner(other: TensorLike): this {
+    const y = this.tensorOf("inner", "other", other);
+    return this.ndim === 0 || y.ndim === 0 ? this.mul(y) : this.tensordot(y, [[-1], [-1]]);
   }
 
   /**
@@ -96,8 +95,8 @@ export abstract class ProductTensor extends TensorBase {
    *
    * @throws {ShapeError} where the sizes of these axes differ
    */
-  tensordot(other: this, dims: number | readonly [readonly number[], readonly number[]] = 2): this {
-    const action = "tensordot", from = this.shape, to = checkTensor(action, "other", other).shape;
+  tensordot(other: TensorLike, dims: number | readonly [readonly number[], readonly number[]] = 2): this {
+    const action = "tensordot", y = this.tensorOf(action, "other", other), from = this.shape, to = y.shape;
     let left: number[], right: number[];
     if (typeof dims === "number") {
       checkInteger(action, "dims", dims, 0);
@@ -134,33 +133,34 @@ export abstract class ProductTensor extends TensorBase {
     const columns = rangeOf(to.length).filter((a) => !right.includes(a));
     const sizes = [rows.map((a) => from[a]), columns.map((a) => to[a])];
     const a = this.permute([...rows, ...left]).reshape([prod(sizes[0]), k]);
-    const b = other.permute([...right, ...columns]).reshape([k, prod(sizes[1])]);
+    const b = y.permute([...right, ...columns]).reshape([k, prod(sizes[1])]);
     return a.dot(b).reshape(sizes.flat());
   }
 
   /** Kronecker's product: blocks of `other` times each element; sizes multiply. */
-  kron(other: this): this {
-    checkTensor("kron", "other", other);
-    const rank = Math.max(this.ndim, other.ndim);
-    const [a, b] = [this.shape, other.shape].map((s) => [...new Array<number>(rank - s.length).fill(1), ...s]);
-    const left = this.reshape(a.flatMap((n) => [n, 1])), right = other.reshape(b.flatMap((n) => [1, n]));
+  kron(other: TensorLike): this {
+    const y = this.tensorOf("kron", "other", other), rank = Math.max(this.ndim, y.ndim);
+    const [a, b] = [this.shape, y.shape].map((s) => [...new Array<number>(rank - s.length).fill(1), ...s]);
+    const left = this.reshape(a.flatMap((n) => [n, 1])), right = y.reshape(b.flatMap((n) => [1, n]));
     return left.mul(right).reshape(a.map((n, i) => n * b[i]));
   }
 
   /** The vector product along `dim`, of size 3; other axes broadcast. @throws {ShapeError} for another size */
-  cross(other: this, dim = -1): this {
-    const action = "cross", shape = broadcastShape(action, [this.shape, checkTensor(action, "other", other).shape]);
+  cross(other: TensorLike, dim = -1): this {
+    const action = "cross",
+      y = this.tensorOf(action, "other", other),
+      shape = broadcastShape(action, [this.shape, y.shape]);
     const axis = resolveAxis(action, dim, shape);
     if (
-      this.ndim === 0 || other.ndim === 0 || this.ndim !== other.ndim || [this, other].some((t) => t.shape[axis] !== 3)
+      this.ndim === 0 || y.ndim === 0 || this.ndim !== y.ndim || [this, y].some((t) => t.shape[axis] !== 3)
     ) {
       throw new ShapeError(action, {
-        shapes: [this.shape, other.shape],
+        shapes: [this.shape, y.shape],
         axis,
         reason: `both need as many axes, and size 3 along axis ${axis}`,
       });
     }
-    const [a, b] = [this.expand(shape), other.expand(shape)], next = (t: this, by: number): this => t.roll(-by, axis);
+    const [a, b] = [this.expand(shape), y.expand(shape)], next = (t: this, by: number): this => t.roll(-by, axis);
     return next(a, 1).mul(next(b, 2)).sub(next(a, 2).mul(next(b, 1)));
   }
 

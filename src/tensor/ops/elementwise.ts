@@ -11,13 +11,13 @@ import { checkChoice, checkNumber, checkOptions, checkScalar } from "../../helpe
 import { Ops } from "../../uop/core/ops.ts";
 import { constant, type UOp } from "../../uop/core/uop.ts";
 import { flat, GradientArg, withGradient, zerosLike } from "../../uop/graph/given_gradient.ts";
-import { CAST_COPY, isTensor, type Operand, TensorBase } from "../handle/base.ts";
+import { CAST_COPY, checkTensor, isTensor, type Operand, TensorBase, type TensorLike } from "../handle/base.ts";
 import { broadcastNodes, checkSameDevice } from "../handle/broadcast.ts";
 import { placed } from "../handle/creation.ts";
 import { eqNode, leNode, maxNode, minNode, negNode, notNode } from "../nodes/compare_nodes.ts";
 import { constantPowerComplex, magnitudeNode, powComplex } from "../nodes/complex_nodes.ts";
 import { intDivide, remainder, wholeQuotient } from "../nodes/division.ts";
-import { flattenNested } from "../nodes/host.ts";
+import { flattenNested, isList } from "../nodes/host.ts";
 import { floatConst, logaddexpNode } from "../nodes/numeric.ts";
 import { constantPower, intPower, powNode } from "../nodes/power.ts";
 import { castNode, checkFits, inferDType, scalarConst } from "../nodes/scalars.ts";
@@ -528,6 +528,11 @@ export abstract class ElementwiseTensor extends TensorBase {
     checkSameDevice("where", a, b);
     const [c, p, q] = broadcastNodes("where", [castNode(this.uop, dtypes.bool), a, b]);
     return this.wrap(c.where(p, q));
+  }
+
+  /** The tensor that an argument is, or that a list makes. @throws {ArgumentError} for anything else */
+  protected tensorOf(action: string, name: string, x: TensorLike): this {
+    return (isList(x) ? this.fromList(x) : checkTensor(action, name, x)) as this;
   }
 
   /** `value` where `mask` is true, else this. */

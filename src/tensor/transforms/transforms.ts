@@ -128,13 +128,17 @@ function zerosLike(t: TensorBase): UOp {
 }
 
 /** Throws unless there is a function, and argnums names arguments by number. @throws {ArgumentError} */
-function checkArgnums(action: string, fn: unknown, options: GradOptions): void {
+export function checkArgnums(
+  action: string,
+  fn: unknown,
+  options: GradOptions,
+  known: readonly string[] = ["argnums", "hasAux"],
+): readonly number[] {
   checkFunction(action, "fn", fn);
-  checkOptions(action, options, ["argnums", "hasAux"]);
-  const { argnums = 0 } = options;
-  for (const n of typeof argnums === "number" ? [argnums] : checkIntegers(action, "argnums", argnums)) {
-    checkInteger(action, "argnums", n, 0);
-  }
+  const { argnums = 0 } = checkOptions(action, options, known);
+  const list = typeof argnums === "number" ? [argnums] : checkIntegers(action, "argnums", argnums);
+  for (const n of list) checkInteger(action, "argnums", n, 0);
+  return list;
 }
 
 /** Runs `body`, which differentiates something that it computes itself: in `Tensor.noGrad`, too. */
@@ -215,7 +219,12 @@ function differentiated(action: string, fn: TensorFunction<never[]>, options: Gr
  * @throws {ArgumentError} for an argument that is not there, a function that gives no tensor, and one that goes on with
  * what it has read or realized
  */
-export function grad<A extends unknown[], R, const N extends Argnums = 0, const H extends boolean = false>(
+export function grad<
+  A extends unknown[] = Tensor[],
+  R = unknown,
+  const N extends Argnums = 0,
+  const H extends boolean = false,
+>(
   fn: TensorFunction<A, R>,
   options?: GradOptions<N, H>,
 ): TensorFunction<
@@ -231,7 +240,7 @@ export function grad<A extends unknown[]>(fn: TensorFunction<A>, options: GradOp
 }
 
 /** As {@linkcode grad}, giving `[value, gradient]`; with `hasAux` `[[value, aux], gradient]`. @throws as grad */
-export function valueAndGrad<A extends unknown[], R, const N extends Argnums = 0>(
+export function valueAndGrad<A extends unknown[] = Tensor[], R = unknown, const N extends Argnums = 0>(
   fn: TensorFunction<A, R>,
   options: GradOptions<N> = {},
 ): TensorFunction<A, [R, Gradients<A, N>]> {
@@ -348,7 +357,7 @@ function normalizeAxis(action: string, axis: unknown, rank: number, shape: reado
  * @throws {ShapeError} for an axis that is not there, or mapped axes of several sizes
  * @throws {ArgumentError} if nothing is mapped, or a custom kernel reads or writes what is
  */
-export function vmap<A extends unknown[], R>(
+export function vmap<A extends unknown[] = Tensor[], R = unknown>(
   fn: TensorFunction<A, R>,
   options: VmapOptions = {},
 ): TensorFunction<A, R> {
@@ -414,7 +423,9 @@ export function vmap<A extends unknown[], R>(
  * console.log((await x.grad!.tolist() as number[]).map((g) => g.toFixed(3))); // ["1.253", "-1.033"]
  * ```
  */
-export function checkpoint<A extends unknown[], R>(fn: TensorFunction<A, R>): TensorFunction<A, R> {
+export function checkpoint<A extends unknown[] = Tensor[], R = unknown>(
+  fn: TensorFunction<A, R>,
+): TensorFunction<A, R> {
   checkFunction("checkpoint", "fn", fn);
   return (...args: A): R => {
     const inputs = tracers(args, 0);

@@ -67,6 +67,10 @@ export function variadic(arg: Arg): Arg {
 
 /** A tensor. */
 export const tensor: (value: Tensor) => Arg = maker(kind("tensor", isTensor));
+/** A tensor, or a list that makes one. */
+export const listed: (value: Tensor) => Arg = maker(
+  kind("tensor or list", (x) => isTensor(x) || Array.isArray(x) || ArrayBuffer.isView(x)),
+);
 /** A list of tensors. */
 export const tensors: (value: Tensor[]) => Arg = maker(kind("tensors", (x) => isTensor(x) || listOf(isTensor)(x)));
 /** What stands beside a tensor. */
