@@ -97,7 +97,7 @@ async function versionOf(engine: string): Promise<string | undefined> {
 
 /** What pages may load at once at most, gzipped: of an entry, and of programs of one operation and of all layers. */
 const MAX_GZIPPED = {
-  "dinograd.browser.js": 471.5e3,
+  "dinograd.browser.js": 472.5e3,
   "dinograd.core.js": 197e3,
   "dinograd.core-node.js": 229e3,
   "one.mjs": 391e3,
