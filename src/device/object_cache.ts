@@ -178,7 +178,7 @@ function isFileError(error: unknown): error is Error {
   return fileErrorCode(error) !== undefined;
 }
 
-const LINE = /^([0-9a-f]{32}) (\S+) (\S+) (\d+) ([0-9a-f]{32})$/;
+const KEY_LENGTH = 32, LINE = /^([0-9a-f]{32}) (\S+) (\S+) (\d+) ([0-9a-f]{32})$/;
 let serial = 0;
 
 function objectKey({ object, size, digest }: Omit<Line, "symbol">): string {
@@ -187,7 +187,8 @@ function objectKey({ object, size, digest }: Omit<Line, "symbol">): string {
 
 /** One directory of objects with its index. Processes share it. */
 export class ObjectCache {
-  private readonly lines = new Map<string, Line>();
+  /** What the index says of each key: as it stands there, until somebody asks. */
+  private readonly lines = new Map<string, Line | string>();
   private readonly checked = new Map<string, boolean>();
   private read = 0;
   private swept = false;
@@ -274,7 +275,7 @@ export class ObjectCache {
     if (this.swept || this.target !== this.directory) return;
     this.swept = true;
     this.refresh();
-    const known = new Set([...this.lines.values()].map((l) => l.object));
+    const known = new Set([...this.all()].map(([, l]) => l.object));
     removeStale(this.directory, (name) => {
       if (name.endsWith(".tmp")) return STALE_FOLDER_MS;
       return name.endsWith(this.suffix) && !known.has(name) ? STALE_OBJECT_MS : Infinity;
@@ -288,13 +289,13 @@ export class ObjectCache {
       const gone = leastUsed(this.directory, most, (name) => name.endsWith(this.suffix));
       if (gone.size === 0) return;
       // first the index: an object that it does not name is never opened
-      const kept = [...this.lines].filter(([, l]) => l.folder === this.directory && !gone.has(l.object));
+      const all = [...this.all()], kept = all.filter(([, l]) => l.folder === this.directory && !gone.has(l.object));
       const fresh = `${this.directory}/${this.newName(".tmp")}`;
       const text = kept.map(([key, l]) => `${key} ${l.object} ${l.symbol} ${l.size} ${l.digest}\n`).join("");
       Deno.writeTextFileSync(fresh, text);
       Deno.renameSync(fresh, this.index);
       this.read = text.length;
-      for (const [key, l] of [...this.lines]) if (gone.has(l.object)) this.lines.delete(key);
+      for (const [key, l] of all) if (gone.has(l.object)) this.lines.delete(key);
       for (const name of gone) Deno.removeSync(`${this.directory}/${name}`);
     } catch { /* another process does the same, or the directory cannot be written */ }
   }
@@ -310,15 +311,32 @@ export class ObjectCache {
   refresh(): void {
     try {
       if (Deno.statSync(this.index).size === this.read) return;
-      const text = Deno.readTextFileSync(this.index);
-      this.read = new TextEncoder().encode(text).byteLength;
-      for (const line of text.split("\n")) {
-        const m = LINE.exec(line);
-        if (m === null) continue;
-        const folder = this.directory;
-        this.lines.set(m[1], { folder, object: m[2], symbol: m[3], size: Number(m[4]), digest: m[5] });
+      const bytes = Deno.readFileSync(this.index);
+      this.read = bytes.byteLength;
+      for (const line of new TextDecoder().decode(bytes).split("\n")) {
+        const key = line.slice(0, KEY_LENGTH);
+        // of two lines of a key the last good one counts
+        if (line.length > KEY_LENGTH && (!this.lines.has(key) || LINE.test(line))) this.lines.set(key, line);
       }
     } catch { /* no index yet */ }
+  }
+
+  /** What is known of a key. */
+  private lineOf(key: string): Line | undefined {
+    const line = this.lines.get(key);
+    if (typeof line !== "string") return line;
+    const [, , object, symbol, size, digest] = LINE.exec(line) ?? [];
+    if (object === undefined) this.lines.delete(key);
+    else this.lines.set(key, { folder: this.directory, object, symbol, size: Number(size), digest });
+    return this.lineOf(key);
+  }
+
+  /** What is known of all keys. */
+  private *all(): Iterable<[key: string, line: Line]> {
+    for (const key of [...this.lines.keys()]) {
+      const line = this.lineOf(key);
+      if (line !== undefined) yield [key, line];
+    }
   }
 
   /** The path of an object that is complete and undamaged. Each object is read once a process. */
@@ -346,13 +364,13 @@ export class ObjectCache {
 
   /** The entry of a key, if its object is there and undamaged. Call {@linkcode ObjectCache.refresh} before. */
   get(key: string): CacheEntry | undefined {
-    const line = this.lines.get(key);
+    const line = this.lineOf(key);
     return line !== undefined && this.sound(line) ? line : undefined;
   }
 
   /** Forgets a key whose object turned out to be unusable. */
   drop(key: string): void {
-    const line = this.lines.get(key);
+    const line = this.lineOf(key);
     if (line !== undefined) this.checked.set(objectKey(line), false);
     this.lines.delete(key);
   }

@@ -144,6 +144,7 @@ async function wanted(seed: number, at: number, plain: Ran): Promise<ReadonlyMap
   const classes = classesOf(plain.values), found = new Map<number, Float64Array>();
   for (const k of new Set(plain.inner)) {
     if (k >= plain.leaves && !isApart(plain, k, classes)) continue;
+    if (k !== classes[k]) continue; // another name of a value, which is a copy of it once it is realized by itself
     const { loss, delta } = build(seed, at, { realizes: false, moved: classes[k], classes });
     found.set(k, await list(loss.gradient([delta!])[0]));
   }
