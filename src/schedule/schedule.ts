@@ -30,7 +30,6 @@ import { isAlias, isMemory, moveWrites, settleWrites } from "../uop/graph/writes
 import { type GraphKey, graphKey } from "./cache/graph_key.ts";
 import { slicesApart } from "./cache/slices_apart.ts";
 import { StructureCache } from "./cache/structure_cache.ts";
-import { passedBecame } from "../uop/core/passed_by.ts";
 import { stripReshape } from "./fuse/fusion_plan.ts";
 import { isOnOneDevice } from "./fuse/settle_devices.ts";
 import { lowerShards, type OnDevices } from "./multi/lower_shards.ts";
@@ -370,7 +369,6 @@ function storageOf(u: UOp): Storage | undefined {
 /** Notes that a node became a reshaped BUFFER: when that was born, and who holds it. */
 function noteMade(u: UOp, made: UOp): void {
   const storage = storageBelow(made);
-  passedBecame(u, made);
   storage.born = Math.min(storage.born, u.seq);
   storage.claims += u.claims;
   u.claims = 0;
@@ -530,14 +528,10 @@ function bind(
       if (made === undefined) continue;
       noteMade(original, made);
       if (original.op === Ops.CONTIGUOUS || original.op === Ops.COPY) moveWrites(original, storageBelow(made));
-      if (
-        original.becomes === undefined && latest(original) !== made && (divided !== undefined || !isMemoryNow(original))
-      ) {
-        original.becomes = made;
-      }
+      if (original.becomes === undefined && latest(original) !== made) original.becomes = made;
     }
     for (const [u, made] of now) {
-      if (u.becomes !== undefined || divided !== undefined || isMemoryNow(u)) continue;
+      if (u.becomes !== undefined || divided !== undefined) continue;
       u.becomes = made;
       noteMade(u, made); // handles may name it that are of no root here
     }
@@ -547,11 +541,6 @@ function bind(
   };
   const { order } = key;
   return { variant, buffers, lines, vars, temporaries: blocks, written, storages, made: fresh, order, cached, commit };
-}
-
-/** Whether a node is a shape of memory already: what shows all of it may become that too, and be cut off from gradients. */
-function isMemoryNow(u: UOp): boolean {
-  return stripReshape(u).op === Ops.BUFFER;
 }
 
 function isVersion(node: UOp, storage: Storage, version: number): boolean {

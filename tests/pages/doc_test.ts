@@ -150,7 +150,7 @@ const PAGES: readonly (readonly [page: string, make: () => Promise<string>, part
   [TENSOR_PAGE, tensorPage, [
     "new Tensor([4, 9]).sqrt(); // float32 [2]: [2, 3]",
     "`silu(): this`: x sigmoid(x). Also `swish`.",
-    "`crossEntropy(Y: this, ",
+    "`crossEntropy(Y: TensorLike, ",
     "Throws `ShapeError` where no window fits. Throws `ArgumentError` for a padding",
     "#### `PoolOptions`",
   ]],

@@ -14,8 +14,8 @@ import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { tied } from "../../uop/graph/given_gradient.ts";
 import { computeGradient } from "../../uop/graph/gradient.ts";
-import { partsOf } from "../../uop/graph/complex.ts";
-import { latest, resolve, unshaped } from "../../uop/graph/resolve.ts";
+import { fromPairs, partsOf } from "../../uop/graph/complex.ts";
+import { latest, moveLike, resolve } from "../../uop/graph/resolve.ts";
 import { noted, shown } from "../../uop/graph/writes.ts";
 import { type Operand, requiring, TensorBase } from "../handle/base.ts";
 import { noGradient } from "../handle/weak_numbers.ts";
@@ -28,7 +28,6 @@ import { reduceNode } from "../nodes/reduce_nodes.ts";
 import { castNode } from "../nodes/scalars.ts";
 import { checkLost, lostBelow } from "./lineage.ts";
 import { forgetOrigin, hasOrigin, liveLeaves, targetsOf, type Ways, waysTo } from "./origins.ts";
-import { Found, READ, type Target } from "./targets.ts";
 
 /**
  * A loss whose `backward()` filled a gradient: a handle on its node, and whether the user's handle is still alive. A
@@ -75,31 +74,56 @@ export function forgetLosses(grads: readonly TensorBase[]): void {
   }
 }
 
-/** A view as a node that movement builders do not merge with: else what reads memory would pass by what became it. */
-function opaque(u: UOp): UOp {
-  return isMovement(u.op) ? uop(Ops.CONTIGUOUS, u.dtype, [u], READ) : u;
+/** A target of differentiation: the node to ask for, and how its gradient becomes that of the tensor. */
+interface Target {
+  readonly node: UOp;
+  readonly finish: (gradient: UOp) => UOp;
 }
 
-/** The gradient with respect to a target; undefined where nothing comes to it. */
-function sumOfParts(target: Target, gradients: ReadonlyMap<UOp, UOp>): UOp | undefined {
-  const parts = target.flatMap(({ node, finish }) => {
-    const g = gradients.get(node);
-    return g === undefined ? [] : [finish(g)];
-  });
-  return parts.length === 0 ? undefined : parts.reduce((a, b) => a.add(b));
+/** Ops that reorder elements and lose none. */
+function isBijection(u: UOp): boolean {
+  return u.op === Ops.RESHAPE || u.op === Ops.PERMUTE || u.op === Ops.FLIP;
+}
+
+/**
+ * Movement builders merge, so a graph may have passed by the node of a tensor to what lies below it. A tensor that is a
+ * reshape is asked for at its base; other rearrangements only where the graph does not have their own node.
+ */
+function targetOf(u: UOp, graph: ReadonlySet<UOp>): Target | undefined {
+  if (u.op === Ops.COMPLEX) {
+    const pairs = targetOf(u.src[0], graph);
+    return pairs &&
+      { node: pairs.node, finish: (g) => fromPairs(materializeShape(pairs.finish(g), shapeOf(u.src[0]))) };
+  }
+  let base = u;
+  while (base.op === Ops.RESHAPE) base = base.src[0];
+  const owned = base.op === Ops.BUFFER || base.op === Ops.AFTER || base.op === Ops.COPY || base.op === Ops.CONTIGUOUS;
+  if (owned && graph.has(base)) return { node: base, finish: (g) => reshape(g, shapeOf(u)) };
+  if (graph.has(u)) return { node: u, finish: (g) => g };
+  const chain: UOp[] = [];
+  for (base = u; isBijection(base); base = base.src[0]) {
+    chain.unshift(base);
+    const below = base.src[0];
+    if (graph.has(below) && !isScalarLeaf(below)) {
+      return { node: below, finish: (g) => chain.reduce((x, m) => moveLike(m, x), g) };
+    }
+  }
+  return undefined;
+}
+
+/** The arg of a CONTIGUOUS that stands for a buffer. */
+const READ = "read";
+
+/** A rearranged node as one that movement builders do not merge with. */
+function opaque(u: UOp): UOp {
+  let base = u;
+  while (base.op === Ops.RESHAPE) base = base.src[0];
+  return isMovement(base.op) ? uop(Ops.CONTIGUOUS, u.dtype, [u], READ) : u;
 }
 
 /** Lets a node that was built anew read what it was realized as. */
 function settle(made: UOp, end: UOp): void {
   if (made !== end) made.becomes ??= end;
-}
-
-/** Throws for a target of which a graph knows the whole alone. @throws {ArgumentError} */
-function throwView(i: number): never {
-  throw new ArgumentError(`compute the gradient with respect to target ${i}`, {
-    reason:
-      "it is a view, and the tensor was computed from what it views; compute from view.contiguous(), and ask for that",
-  });
 }
 
 /** Throws for a target that a graph does not have, but may have been made from. @throws {ArgumentError} */
@@ -114,9 +138,10 @@ function checkUnused(target: UOp, graph: ReadonlySet<UOp>, i: number): void {
   let base = target, isPart = false;
   for (; isMovement(base.op); base = base.src[0]) isPart ||= graph.has(base.src[0]);
   if (!isPart && !isScalarLeaf(base)) return;
-  if (!isScalarLeaf(base)) throwView(i);
   throw new ArgumentError(`compute the gradient with respect to target ${i}`, {
-    reason: "it is a constant; make it with requiresGrad: true",
+    reason: isScalarLeaf(base)
+      ? "it is a constant; make it with requiresGrad: true"
+      : "it is a view, and the tensor was computed from what it views; compute from view.contiguous(), and ask for that",
   });
 }
 
@@ -142,20 +167,10 @@ class Differentiable {
     const { memo } = this, { behind, unread } = this.ways = waysTo(root, targetsOf(targets), all);
     for (const [buffer, origin] of behind) {
       const made = resolve(origin, memo, unread);
-      memo.set(buffer, buffer.op === Ops.BUFFER ? reshape(opaque(made), shapeOf(buffer)) : made);
+      memo.set(buffer, buffer.op === Ops.BUFFER ? opaque(reshape(made, shapeOf(buffer))) : made);
     }
     this.root = resolve(root, memo, unread);
-    for (const u of unread) { // targets that are on the way, and other shapes of them
-      const now = latest(u), owner = unshaped(now), made = memo.get(u)!;
-      memo.set(now, made);
-      if (owner.op === Ops.BUFFER && !memo.has(owner)) memo.set(owner, reshape(made, shapeOf(owner)));
-    }
-  }
-
-  /** Where gradients with respect to tensors are. */
-  found(graph: ReadonlySet<UOp>, targets: readonly TensorBase[]): Found {
-    for (const t of targets) this.get(t.uop);
-    return new Found(graph, this.memo);
+    for (const u of unread) memo.set(latest(u), memo.get(u)!); // targets that are on the way
   }
 
   /** Whether any target is reached. */
@@ -173,9 +188,8 @@ class Differentiable {
     const { memo, ways } = this;
     for (const u of ways.unread) settle(memo.get(u)!, latest(u));
     for (const buffer of ways.behind.keys()) {
-      let made = memo.get(buffer)!;
-      if (made.op === Ops.RESHAPE) made = made.src[0];
-      if (made.op === Ops.CONTIGUOUS && made.arg === READ) settle(made, reshape(buffer, shapeOf(made)));
+      const made = memo.get(buffer)!;
+      if (made.op === Ops.CONTIGUOUS && made.arg === READ) settle(made, buffer);
     }
   }
 
@@ -199,8 +213,8 @@ export function reachedLeaves(tensors: readonly TensorBase[]): TensorBase[] {
     if (!t.dtype.isFloat) continue;
     const it = new Differentiable(t.uop, live, true);
     if (!it.open) continue;
-    const where = it.found(new Set(toposort(it.root)), live);
-    for (const leaf of live) if (where.of(it.get(leaf.uop), true, leaf.uop)) found.add(leaf);
+    const graph = new Set(toposort(it.root));
+    for (const leaf of live) if (targetOf(it.get(leaf.uop), graph) !== undefined) found.add(leaf);
     it.readAgain();
   }
   return [...found];
@@ -234,11 +248,11 @@ export abstract class BackwardTensor extends TensorBase {
     requiring.taken = true;
     const it = new Differentiable(this.uop, live, true), { root } = it;
     it.checkVersions();
-    const where = it.found(new Set(toposort(root)), live);
+    const graph = new Set(toposort(root));
     const leaves: [BackwardTensor, Target][] = [];
     for (const leaf of live) {
-      const target = where.of(it.get(leaf.uop), true, leaf.uop);
-      if (target) leaves.push([leaf as BackwardTensor, target]);
+      const target = targetOf(it.get(leaf.uop), graph);
+      if (target !== undefined) leaves.push([leaf as BackwardTensor, target]);
     }
     if (!it.open) {
       throw new ArgumentError("backward", {
@@ -247,16 +261,16 @@ export abstract class BackwardTensor extends TensorBase {
           "optimizer first (a graph ends with the optimizer's step, with Tensor.noGrad, and with what jit() returns)",
       });
     }
-    const gradients = computeGradient(root, seed, leaves.flatMap(([, t]) => t.map((p) => p.node)));
+    const gradients = computeGradient(root, seed, leaves.map(([, t]) => t.node));
     it.readAgain();
     noted.count++; // a replay that overwrites what these gradients read looks for them
     const loss = this.remembered(), places = new Set(live.map((t) => placeOf(t.uop)));
     for (const [leaf, target] of leaves) {
-      const g = sumOfParts(target, gradients);
+      const g = gradients.get(target.node);
       if (g === undefined) continue;
       const before = leaf.grad ?? undefined;
       // of a sum it is a constant, which lives nowhere by itself
-      const there = placed(materializeShape(g, leaf.shape), leaf.device);
+      const there = placed(materializeShape(target.finish(g), leaf.shape), leaf.device);
       const made = dividedGradient(leaf, there);
       const sum = before === undefined ? made : before.uop.add(made);
       const grad = leaf.wrap(isConstant(sum, places) ? sum : uop(Ops.DETACH, sum.dtype, [sum]));
@@ -287,7 +301,7 @@ export abstract class BackwardTensor extends TensorBase {
     targets = Array.from(targets); // holes of a list, too
     const seed = this.seed("compute the gradient of", options.gradient);
     const it = new Differentiable(this.uop, targets.filter((t) => t instanceof TensorBase), false), { root } = it;
-    const graph = new Set(toposort(root)), where = it.found(graph, targets.filter((t) => t instanceof TensorBase));
+    const graph = new Set(toposort(root));
     const found = targets.map((t: BackwardTensor, i) => {
       if (!(t instanceof TensorBase)) {
         throw new ArgumentError("compute a gradient", { reason: `target ${i} is no tensor but ${describe(t)}` });
@@ -298,19 +312,18 @@ export abstract class BackwardTensor extends TensorBase {
           reason: noGradient(t),
         });
       }
-      const u = it.get(t.uop), target = isScalarLeaf(u) ? undefined : where.of(u, t.requiresGrad === true, t.uop);
-      if (target === null) throwView(i);
+      const u = it.get(t.uop), target = isScalarLeaf(u) ? undefined : targetOf(u, graph);
       if (target === undefined && t.numel() > 0) checkUnused(u, graph, i);
       return target;
     });
-    const gradients = computeGradient(root, seed, found.flatMap((t) => t?.map((p) => p.node) ?? []));
+    const gradients = computeGradient(root, seed, found.flatMap((t) => t === undefined ? [] : [t.node]));
     it.readAgain();
     const lost = lostBelow(root, targets);
     const made = targets.map((t, i) => {
-      const target = found[i], g = target === undefined ? undefined : sumOfParts(target, gradients);
+      const target = found[i], g = target === undefined ? undefined : gradients.get(target.node);
       if (g === undefined && t.numel() > 0) it.checkVersions();
       if (t.requiresGrad !== true && t.numel() > 0) checkLost(lost, t, i, g !== undefined);
-      return materializeShape(g === undefined ? constant(0, t.dtype) : g, t.shape);
+      return materializeShape(g === undefined ? constant(0, t.dtype) : target!.finish(g), t.shape);
     });
     const nodes = targets.map((t) => it.get(t.uop));
     return tiedTo(nodes, made).map((g) => this.wrap(g));

@@ -258,17 +258,10 @@ export function keepOrigins(tensors: readonly TensorBase[], beside: readonly UOp
   for (const u of kept) {
     const place = u.becomes === undefined ? undefined : originPlace(u);
     if (place === undefined) continue;
-    const old = walk.overwritten(u), node = wholeBelow(u, place);
-    if (node === undefined) continue;
-    if (walk.visit(u)) origins.set(place, { node, seen: targets.writes });
+    const old = walk.overwritten(u);
+    if (walk.visit(u)) origins.set(place, { node: u, seen: targets.writes });
     else if (old?.stepped === false) lost.set(place, old);
   }
-}
-
-/** What is under a shape that has become the same memory: the values; undefined where that is the memory. */
-function wholeBelow(u: UOp, place: UOp): UOp | undefined {
-  while (u.op === Ops.RESHAPE && originPlace(u.src[0]) === place) u = u.src[0];
-  return u === place ? undefined : u;
 }
 
 /** Whether a gradient may go on from what `u` has become to leaves that it was computed from. */

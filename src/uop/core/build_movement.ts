@@ -7,46 +7,31 @@
 import { prod, sameArray } from "../../helpers/math.ts";
 import { argOf, AxesArg, PairsArg, ShapeArg, type SkewArg } from "./args.ts";
 import { Ops } from "./ops.ts";
-import { passBy, passNone } from "./passed_by.ts";
 import { shapeOf } from "./shape.ts";
-import { nodesMade, type UOp, uop } from "./uop.ts";
-
-/** The view `op` of `base` that stands for one of `x`, which is passed by. */
-function passing(x: UOp, op: Ops, base: UOp, arg: AxesArg | PairsArg | ShapeArg): UOp {
-  const before = nodesMade(), made = uop(op, x.dtype, [base], arg);
-  return passBy(x, made, made.seq >= before);
-}
+import { type UOp, uop } from "./uop.ts";
 
 /** Same elements in row-major order under another shape. */
 export function reshape(x: UOp, shape: readonly number[]): UOp {
   if (sameArray(shapeOf(x), shape)) return x;
-  if (x.op !== Ops.RESHAPE) return passNone(uop(Ops.RESHAPE, x.dtype, [x], new ShapeArg(shape)));
-  let base = x;
-  while (base.op === Ops.RESHAPE) base = base.src[0];
-  if (sameArray(shapeOf(base), shape)) return passBy(x, base, false);
-  return passing(x, Ops.RESHAPE, base, new ShapeArg(shape));
+  if (x.op === Ops.RESHAPE) return reshape(x.src[0], shape);
+  return uop(Ops.RESHAPE, x.dtype, [x], new ShapeArg(shape));
 }
 
 /** Repeats axes of size 1; the rank stays. */
 export function expand(x: UOp, shape: readonly number[]): UOp {
   if (sameArray(shapeOf(x), shape)) return x;
-  if (x.op !== Ops.EXPAND) return passNone(uop(Ops.EXPAND, x.dtype, [x], new ShapeArg(shape)));
-  let base = x;
-  while (base.op === Ops.EXPAND) base = base.src[0];
-  return passing(x, Ops.EXPAND, base, new ShapeArg(shape));
+  if (x.op === Ops.EXPAND) return expand(x.src[0], shape);
+  return uop(Ops.EXPAND, x.dtype, [x], new ShapeArg(shape));
 }
 
 /** Axis i of the result is axis `order[i]` of `x`. */
 export function permute(x: UOp, order: readonly number[]): UOp {
   if (order.every((a, i) => a === i)) return x;
-  if (x.op !== Ops.PERMUTE) return passNone(uop(Ops.PERMUTE, x.dtype, [x], new AxesArg(order)));
-  let base = x;
-  for (; base.op === Ops.PERMUTE; base = base.src[0]) {
-    const inner = argOf(base, Ops.PERMUTE).axes;
-    order = order.map((a) => inner[a]);
+  if (x.op === Ops.PERMUTE) {
+    const inner = argOf(x, Ops.PERMUTE).axes;
+    return permute(x.src[0], order.map((a) => inner[a]));
   }
-  if (order.every((a, i) => a === i)) return passBy(x, base, false);
-  return passing(x, Ops.PERMUTE, base, new AxesArg(order));
+  return uop(Ops.PERMUTE, x.dtype, [x], new AxesArg(order));
 }
 
 /** Zeros before and after each axis. */
@@ -59,13 +44,11 @@ export function pad(x: UOp, pairs: readonly (readonly [number, number])[]): UOp 
 export function shrink(x: UOp, pairs: readonly (readonly [number, number])[]): UOp {
   const shape = shapeOf(x);
   if (pairs.every(([a, b], i) => a === 0 && b === shape[i])) return x;
-  if (x.op !== Ops.SHRINK) return passNone(uop(Ops.SHRINK, x.dtype, [x], new PairsArg(pairs)));
-  let base = x;
-  for (; base.op === Ops.SHRINK; base = base.src[0]) {
-    const inner = argOf(base, Ops.SHRINK).pairs;
-    pairs = pairs.map(([a, b], i) => [inner[i][0] + a, inner[i][0] + b]);
+  if (x.op === Ops.SHRINK) {
+    const inner = argOf(x, Ops.SHRINK).pairs;
+    return shrink(x.src[0], pairs.map(([a, b], i) => [inner[i][0] + a, inner[i][0] + b]));
   }
-  return passing(x, Ops.SHRINK, base, new PairsArg(pairs));
+  return uop(Ops.SHRINK, x.dtype, [x], new PairsArg(pairs));
 }
 
 /** Reverses the axes listed. */

@@ -139,13 +139,8 @@ function afterRule(u: UOp, g: UOp, add: Accumulate): void {
   add(u.src[0], () => reshape(rest, shapeOf(u.src[0])));
 }
 
-/** The sums of a gradient over the axes that are 1 in a shape. */
-export function sumTo(g: UOp, shape: readonly number[]): UOp {
-  return sumOver(g, shapeOf(g).flatMap((n, i) => n !== shape[i] ? [i] : []));
-}
-
 /** The transpose of movement `m`, applied to `g` of its shape. */
-export function unmove(m: UOp, g: UOp): UOp {
+function unmove(m: UOp, g: UOp): UOp {
   const shape = shapeOf(m.src[0]);
   switch (m.op) {
     case Ops.RESHAPE:
@@ -178,7 +173,8 @@ export function unmove(m: UOp, g: UOp): UOp {
       return window(label(g, axis, size), axis, simplifySize(start.mul(-1)), extentOf(x, axis), shape[axis]);
     }
     case Ops.EXPAND: {
-      return sumTo(g, shape);
+      const out = shapeOf(m);
+      return sumOver(g, out.flatMap((n, i) => n !== shape[i] ? [i] : []));
     }
   }
   throw new SpecError(`${opName[m.op]} is no movement`);
