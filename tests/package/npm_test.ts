@@ -97,13 +97,13 @@ async function versionOf(engine: string): Promise<string | undefined> {
 
 /** What pages may load at once at most, gzipped: of an entry, and of programs of one operation and of all layers. */
 const MAX_GZIPPED = {
-  "dinograd.browser.js": 472.5e3,
-  "dinograd.core.js": 199.5e3,
+  "dinograd.browser.js": 471.5e3,
+  "dinograd.core.js": 197.5e3,
   "dinograd.core-node.js": 229e3,
   "one.mjs": 391e3,
-  "one-light.mjs": 140e3,
+  "one-light.mjs": 138e3,
   "layers.mjs": 433e3,
-  "layers-light.mjs": 186e3,
+  "layers-light.mjs": 184e3,
 };
 /** What a page must not load at once: what only others need, and what waits until it is asked for. */
 const NOT_IN_PAGES = ["nvrtc", "cuLaunchKernel", "MAP_NORESERVE", "@compute", "H4sI"];
