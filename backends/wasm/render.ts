@@ -35,6 +35,7 @@ export class WasmRenderer implements Renderer {
     threads: number,
     readonly engine: Features = features(),
     readonly memoryMaximum: number = 65536,
+    isShort: boolean = false,
   ) {
     const { simd, relaxed } = engine;
     this.caps = {
@@ -53,6 +54,7 @@ export class WasmRenderer implements Renderer {
       computeDTypes: COMMON_DTYPES,
       storageDTypes: COMMON_DTYPES,
       vectorLanes: (d) => simd && (d.bits === 32 || d.isBool) ? 4 : 1,
+      ...isShort ? { isShort } : {},
     };
   }
 

@@ -29,7 +29,7 @@ const TABLES = 128;
 const CALL_NS = 2e6;
 const MEMORY_COPY = 0xfc000a;
 
-const renderer = new WasmRenderer(1, PORTABLE);
+const renderer = new WasmRenderer(1, PORTABLE, undefined, true);
 
 /** Tables of addresses and scalars, one after the other from {@linkcode TABLES} on. */
 class Tables {

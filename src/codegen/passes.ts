@@ -126,7 +126,7 @@ function expandRanges(sink: UOp, k: KernelState): UOp {
   k.hasSmall = hasSmallFloats(sink, caps);
   // what rounds after each op must see each op, and a record or a count which rule made what
   const isLater = k.hasSmall || caps.roundedOps !== undefined || isRecording() || envNumber("TRACK_MATCH_STATS") !== 0;
-  const made = expand(sink, 1, isLater ? undefined : lateRules(caps), maskedBytes(caps));
+  const made = expand(sink, 1, isLater ? undefined : lateRules(caps), maskedBytes(caps), caps.isShort !== true);
   if (fits) k.fitting = made;
   return made;
 }

@@ -104,6 +104,8 @@ export interface Capabilities {
   readonly hasMulAcc: boolean;
   /** True where DOT is an instruction or few; false where absent: then there is none in kernels. */
   readonly hasDots?: boolean;
+  /** Are programs to be short? Then lanes are combined one by one, without shuffles, which are long in WebAssembly. */
+  readonly isShort?: boolean;
   /** True where -x >> n is miscompiled, and written as ~((x - 1) >> n), which is the same; false where absent. */
   readonly avoidsShiftedNegations?: boolean;
   /** True where vectors of 32 bits a lane are loaded under a word of a bit each, as fast as without; false where absent. */

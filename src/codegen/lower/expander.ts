@@ -71,6 +71,7 @@ class Expander {
     private readonly warp: number,
     private readonly late?: PatternMatcher,
     private readonly maskedBytes = 0,
+    private readonly shuffles = true,
   ) {
     this.copies = new Copies(sink);
     this.addresses = new Addresses(this.copies, (u) => this.get(u), (u) => this.finish(u));
@@ -438,7 +439,7 @@ class Expander {
   /** Does a REDUCE combine lanes by shuffles? Those of a grid's threads are registers. */
   private joinsLanes(u: UOp): boolean {
     const { copies } = this, carrier = carrierOf(u);
-    if (this.warp > 1 || u.arg instanceof RowCarrier || isScaled(u)) return false;
+    if (this.warp > 1 || !this.shuffles || u.arg instanceof RowCarrier || isScaled(u)) return false;
     const lane = u.src.slice(carrier.lanes).find((r) => copies.isExpanded(r) && copies.lane[copies.sets.position(r)]);
     return lane !== undefined && joinsLanes(carrier, lane.src[0].value);
   }
@@ -579,12 +580,14 @@ function tiles(dtype: DType): CarrierArg {
  * @param warp neighbors that can exchange values among the threads of a reduction
  * @param late rules that settle and run later anyway: what is made is built as they would leave it
  * @param maskedBytes of the largest vector that is loaded under a mask
+ * @param shuffles whether lanes are combined by shuffles
  */
 export function expand(
   sink: UOp,
   warp = 1,
   late?: PatternMatcher,
   maskedBytes = 0,
+  shuffles = true,
 ): UOp {
-  return new Expander(sink, warp, late, maskedBytes).run();
+  return new Expander(sink, warp, late, maskedBytes, shuffles).run();
 }

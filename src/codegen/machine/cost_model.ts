@@ -271,7 +271,7 @@ export class CostModel {
     }
     const carrier = carrierOf(r.root), isSum = carrier.key === "ADD";
     let each = (isSum ? ADDED_LANE : COMBINED_LANE) * lanes * r.lanes;
-    if (joinsLanes(carrier, lanes)) {
+    if (this.caps.isShort !== true && joinsLanes(carrier, lanes)) {
       const m = joinedVectors(beside, lanes);
       each = (isSum ? ADDED_VECTOR : COMBINED_VECTOR) * (m - 1 + Math.log2(lanes / m)) / m;
     }
