@@ -2,28 +2,10 @@
  * Array programs in the forms that people who know NumPy try first: masks, places, sets, ranks, products, windows, lists.
  * Expected values are those that the left sides have in NumPy and PyTorch.
  */
-import assert from "node:assert/strict";
 import { Device, Tensor } from "../../mod.ts";
-import { valuesOf } from "./reported.ts";
+import { checkForm, type Form, valuesOf } from "./reported.ts";
 
 await Device.open(Device.default); // its library is no leak of the first test
-
-/** What is on the left in NumPy or PyTorch, how a newcomer writes it, and the value. */
-type Form = readonly [theirs: string, ours: () => unknown, value: unknown];
-
-function check(got: unknown, want: unknown, what: string): void {
-  if (Array.isArray(want) && Array.isArray(got)) {
-    assert.equal(got.length, want.length, what);
-    want.forEach((w, i) => check(got[i], w, what));
-  } else if (typeof want === "object" && want !== null) {
-    const { re, im } = want as { re: number; im: number }, z = got as { re: number; im: number } | number;
-    check(typeof z === "number" ? z : z.re, re, what);
-    check(typeof z === "number" ? 0 : z.im, im, what);
-  } else {
-    const x = Number(got), y = Number(want);
-    assert.ok(Math.abs(x - y) <= 3e-5 * (1 + Math.abs(y)), `${what}: ${got}, not ${want}`);
-  }
-}
 
 const T = Tensor, x = new T([[1, 2, 3], [4, 5, 6]], { dtype: "float32" });
 const ARRAYS: readonly Form[] = [
@@ -309,5 +291,5 @@ const ARRAYS: readonly Form[] = [
 ];
 
 Deno.test("newcomers: arrays as NumPy's", async () => {
-  for (const [theirs, ours, value] of ARRAYS) check(await valuesOf(ours()), value, theirs);
+  for (const [theirs, ours, value] of ARRAYS) checkForm(await valuesOf(ours()), value, theirs);
 });

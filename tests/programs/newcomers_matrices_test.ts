@@ -2,28 +2,10 @@
  * Linear algebra, spectra, complex numbers and functions of functions in the forms that newcomers try first.
  * Expected values are those that the left sides have in NumPy and PyTorch.
  */
-import assert from "node:assert/strict";
 import { Device, fft, grad, hessian, jacobian, jvp, scan, Tensor, vmap, whileLoop, windows } from "../../mod.ts";
-import { valuesOf } from "./reported.ts";
+import { checkForm, type Form, valuesOf } from "./reported.ts";
 
 await Device.open(Device.default); // its library is no leak of the first test
-
-/** What is on the left in NumPy or PyTorch, how a newcomer writes it, and the value. */
-type Form = readonly [theirs: string, ours: () => unknown, value: unknown];
-
-function check(got: unknown, want: unknown, what: string): void {
-  if (Array.isArray(want) && Array.isArray(got)) {
-    assert.equal(got.length, want.length, what);
-    want.forEach((w, i) => check(got[i], w, what));
-  } else if (typeof want === "object" && want !== null) {
-    const { re, im } = want as { re: number; im: number }, z = got as { re: number; im: number } | number;
-    check(typeof z === "number" ? z : z.re, re, what);
-    check(typeof z === "number" ? 0 : z.im, im, what);
-  } else {
-    const x = Number(got), y = Number(want);
-    assert.ok(Math.abs(x - y) <= 3e-5 * (1 + Math.abs(y)), `${what}: ${got}, not ${want}`);
-  }
-}
 
 const T = Tensor, F = (v: ConstructorParameters<typeof Tensor>[0]): Tensor => new T(v, { dtype: "float32" });
 const A = F([[4, 1, 0.5], [1, 3, 0.25], [0.5, 0.25, 2]]), b = F([1, 2, 3]), M = F([[1, 2], [3, 4], [5, 7]]);
@@ -431,6 +413,6 @@ const FUNCTIONS: readonly Form[] = [
 
 for (const [name, rows] of Object.entries({ "matrices and spectra": MATRICES, "functions of functions": FUNCTIONS })) {
   Deno.test(`newcomers: ${name}`, async () => {
-    for (const [theirs, ours, value] of rows) check(await valuesOf(ours()), value, theirs);
+    for (const [theirs, ours, value] of rows) checkForm(await valuesOf(ours()), value, theirs);
   });
 }

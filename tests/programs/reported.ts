@@ -68,3 +68,21 @@ export function thrown(run: () => unknown): [kind: string, text: string] {
   }
   return ["nothing", ""];
 }
+
+/** What is on the left in NumPy or PyTorch, how a newcomer writes it, and the value. */
+export type Form = readonly [theirs: string, ours: () => unknown, value: unknown];
+
+/** Fails where a value is not the other: nested lists, real or complex numbers, within 3e-5. */
+export function checkForm(got: unknown, want: unknown, what: string): void {
+  if (Array.isArray(want) && Array.isArray(got)) {
+    assert.equal(got.length, want.length, what);
+    want.forEach((w, i) => checkForm(got[i], w, what));
+  } else if (typeof want === "object" && want !== null) {
+    const { re, im } = want as { re: number; im: number }, z = got as { re: number; im: number } | number;
+    checkForm(typeof z === "number" ? z : z.re, re, what);
+    checkForm(typeof z === "number" ? 0 : z.im, im, what);
+  } else {
+    const x = Number(got), y = Number(want);
+    assert.ok(Math.abs(x - y) <= 3e-5 * (1 + Math.abs(y)), `${what}: ${got}, not ${want}`);
+  }
+}
