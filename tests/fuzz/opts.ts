@@ -21,7 +21,7 @@ import { CAPS, type Data, expectSame, possible, run, runOn } from "../codegen/ha
 import { KERNELS } from "../codegen/kernels.ts";
 import { SIM_GRID, simCaps } from "../fixtures/sim.ts";
 import { Random } from "../support/random.ts";
-import { gridOpts, loopOpts, poisoned, randomKernel } from "./parts/kernel_maker.ts";
+import { drawnVars, gridOpts, loopOpts, poisoned, randomKernel } from "./parts/kernel_maker.ts";
 
 /** Where kernels run. */
 export type Place = "JS" | "CLANG" | "GRID";
@@ -54,7 +54,8 @@ export interface Case {
 export function caseOf(seed: number, index: number, place: Place): Case {
   const random = new Random(seed * 1_000_003 + index), isGrid = place === "GRID", names = Object.keys(KERNELS);
   const name = isGrid || random.below(2) === 0 ? undefined : random.pick(names);
-  const ast = name === undefined ? randomKernel(random) : KERNELS[name], vars = name === "symbolic" ? [11] : [];
+  const ast = name === undefined ? randomKernel(random, random.below(3) === 0) : KERNELS[name];
+  const vars = drawnVars(random, ast);
   const opts = isGrid ? gridOpts(random, ast) : loopOpts(random, ast), data = poisoned(ast, index);
   const text = `seed ${seed} case ${index} on ${place}: ${name ?? "a random kernel"} under ${optsText(opts)}`;
   return { text, ast, opts, vars, data, want: run(ast, data, [], {}, vars) };

@@ -11,11 +11,12 @@
  *
  * @module
  */
+import { vmax } from "../../uop/algebra/bounds.ts";
 import { indexForm, rangeOfFactor } from "../../uop/algebra/linear_form.ts";
 import { simplifyKernel } from "../../uop/algebra/valid.ts";
 import { argOf, AxisKind } from "../../uop/core/args.ts";
 import { isAlu, Ops } from "../../uop/core/ops.ts";
-import { freeIds, iterationsOf, ownRanges, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
+import { freeIds, ownRanges, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
 import { constant, mayHave, range, toposort, type UOp } from "../../uop/core/uop.ts";
 import { compareLoops, isReduceKind, kindOf } from "./range_facts.ts";
 import { renameFree, renumberNest } from "./replace_ranges.ts";
@@ -78,6 +79,11 @@ function sharedLoops(sink: UOp): UOp[] {
   return first.filter((r) => isLoop(r) && others.every((o) => o.includes(r))).sort(compareLoops);
 }
 
+/** Iterations of loops in each other: of those that end at a variable, half of the most. */
+function expectedOf(ranges: readonly UOp[]): number {
+  return ranges.reduce((n, r) => n * (sizeOf(r) || Math.ceil(vmax(r.src[0]) / 2)), 1);
+}
+
 /** What a kernel does, roughly, in instructions. */
 function workOf(sink: UOp): number {
   const loops = new Set<UOp>();
@@ -85,13 +91,13 @@ function workOf(sink: UOp): number {
   for (const u of toposort(sink)) {
     const ranges = rangesOf(u).filter((r) => kindOf(r) !== AxisKind.VECTOR);
     if (u.op === Ops.RANGE && isLoop(u)) loops.add(u);
-    if (isAlu(u.op)) work += iterationsOf(ranges);
-    else if (u.op === Ops.LOAD) work += (LOAD_WORK + (u.src[0].src.length > 2 ? GATE_WORK : 0)) * iterationsOf(ranges);
+    if (isAlu(u.op)) work += expectedOf(ranges);
+    else if (u.op === Ops.LOAD) work += (LOAD_WORK + (u.src[0].src.length > 2 ? GATE_WORK : 0)) * expectedOf(ranges);
   }
   for (const s of sink.src) {
     const around: UOp[] = [];
     for (const r of rangesOf(s).filter(isLoop).sort(compareLoops)) {
-      if (loops.delete(r)) work += LOOP_WORK * iterationsOf(around);
+      if (loops.delete(r)) work += LOOP_WORK * expectedOf(around);
       around.push(r);
     }
   }
@@ -148,9 +154,10 @@ class Parts {
     const map = new Map<UOp, UOp>(), all = new Set(sink.src.flatMap((s) => rangesOf(s)));
     for (const r of [...all].filter((r) => r === loop || kindOf(r) === AxisKind.LOOP).sort(compareLoops)) {
       if (compareLoops(r, loop) < 0) continue;
-      const n = r === loop ? end - begin : sizeOf(r), from = r === loop ? begin : 0;
+      const isCut = r === loop, from = isCut ? begin : 0;
       const { kind, first } = argOf(r, Ops.RANGE), start = kind === AxisKind.THREAD ? first + from : 0;
-      const own = n === 1 && r === loop ? undefined : range(constant(n, r.dtype), this.nextRange++, kind, 0, start);
+      const n = isCut ? constant(end - begin, r.dtype) : renameFree(r.src[0], map);
+      const own = isCut && n.isConst(1) ? undefined : range(n, this.nextRange++, kind, 0, start);
       map.set(r, own === undefined ? constant(from, r.dtype) : from === 0 ? own : own.add(from));
     }
     this.renameReduces(sink, map);

@@ -23,6 +23,8 @@ import { ifPossible, kernelFor } from "./proposal.ts";
 
 /** Sizes of blocks of a loop on CPUs. */
 const BLOCKS = [16, 32, 64, 128, 256, 512];
+/** Blocks of axes that end at a variable, on grids. */
+const OPEN_BLOCKS: readonly number[] = [8, 32, 128, 512];
 /** Copies along an axis on CPUs, and on grids. */
 const LOOP_COPIES = [2, 3, 4, 6, 8, 12, 14, 16], GRID_COPIES = [2, 4, 8, 16];
 /** Copies of a body that a candidate may make: more are slow to compile, and never good. */
@@ -217,6 +219,9 @@ class Walk {
   private onGrid(): void {
     const grid = this.caps.grid!;
     this.merge();
+    this.axes.forEach(({ size }, i) => {
+      if (size === 0) this.takeBlock(i, this.maybe(OPEN_BLOCKS, 1));
+    });
     const product = this.regions.find((r) => r.kind === "reduce" && r.accesses.length === 2 && r.own.length > 0);
     const kind = product === undefined ? "threads" : this.choices.pick(["threads", "tiles"] as const);
     if (kind === "tiles" && this.tiles(product!)) return;

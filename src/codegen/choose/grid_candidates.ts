@@ -31,8 +31,10 @@ export interface GridKernel {
   readonly caps: Capabilities;
   /** May the iterations of an output axis be threads and groups, while no reduction is shared? */
   readonly isParallel: (axis: number) => boolean;
-  /** Axes that are not split: those whose size is not known, and those of a STAGE. */
+  /** Axes that are not split: those of a STAGE. */
   readonly isFixed: readonly boolean[];
+  /** Axes that end at a variable. They have no whole pieces, nor wide accesses, part of which may lie behind the end. */
+  readonly isOpen: readonly boolean[];
   /** Iterations of each axis that lie as its stride says: of those that were merged, the innermost one's. */
   readonly inner: readonly number[];
   /** How many axes are loops; those that follow are copies already. */
@@ -79,14 +81,15 @@ export class GridCandidates {
    * further out, alone or with the output axes that no reduction depends on.
    */
   merges(): PairOpt[][] {
-    const { regions, sizes, isFixed, caps } = this.k, opts: PairOpt[] = [], seen = new Set<string>();
+    const { regions, sizes, caps } = this.k, opts: PairOpt[] = [], seen = new Set<string>();
+    const isAlone = (i: number): boolean => this.k.isFixed[i] || this.k.isOpen[i];
     const join = (axes: readonly number[]): void => {
       const last = axes[axes.length - 1];
       for (const i of axes.slice(0, -1).reverse()) opts.push({ op: "MERGE", axis: i, other: last });
     };
     for (const r of regions) {
       const own = r.own.filter((i) => sizes[i] > 1), key = own.toSorted().join();
-      if (r.kind !== "reduce" || own.length < 2 || own.some((i) => isFixed[i]) || seen.has(key)) continue;
+      if (r.kind !== "reduce" || own.length < 2 || own.some(isAlone) || seen.has(key)) continue;
       seen.add(key);
       const bytes = (a: Access): number => sizes.reduce((n, s, i) => a.depends[i] ? n * s : n, a.dtype.itemsize);
       const [load] = r.accesses.filter((a) => !a.isStore).sort((a, b) => bytes(b) - bytes(a));
@@ -100,7 +103,7 @@ export class GridCandidates {
     }
     if (opts.length === 0) return [];
     const out = [opts.slice()], free = this.freeAxes();
-    if (free.length > 1 && !free.some((i) => isFixed[i])) {
+    if (free.length > 1 && !free.some(isAlone)) {
       join(free);
       out.push(opts);
     }
@@ -108,7 +111,7 @@ export class GridCandidates {
   }
 
   private plan(): GridPlan {
-    return new GridPlan(this.k.sizes, this.k.outputs, this.k.isFixed, this.k.loops);
+    return new GridPlan(this.k.sizes, this.k.outputs, this.k.isFixed, this.k.isOpen, this.k.loops);
   }
   /** Is a reduction inside of another one? */
   private isNested(r: Region): boolean {
@@ -137,7 +140,12 @@ export class GridCandidates {
 
   /** Elements of an axis that make accesses of up to 16 bytes, all of them aligned. */
   private widthOf(axis: number, regions: readonly Region[]): number {
-    return wideAlong(axis, this.k.inner[axis], regions, this.k.caps.vectorBytes);
+    return this.k.isOpen[axis] ? 1 : wideAlong(axis, this.k.inner[axis], regions, this.k.caps.vectorBytes);
+  }
+
+  /** Are `n` iterations of an axis pieces of `k`? */
+  private isWholeIn(axis: number, n: number, k: number): boolean {
+    return this.k.isOpen[axis] || n % k === 0;
   }
 
   // ---- a thread for some elements
@@ -214,13 +222,16 @@ export class GridCandidates {
     const count = (some: readonly number[]): number => some.reduce((n, i) => n * sizes[i], 1);
     const whole = (some: readonly number[]): [number, number][] => some.map((i) => [i, sizes[i]]);
     if (inner.length === 0) return out;
-    if (count(inner) <= MOST_UNROLLED) out.push(whole(inner));
+    const closed = inner.filter((i) => !this.k.isOpen[i]);
+    if (closed.length === inner.length && count(inner) <= MOST_UNROLLED) out.push(whole(inner));
     else {
-      const longest = inner.reduce((a, b) => sizes[b] > sizes[a] ? b : a), short = inner.filter((i) => i !== longest);
+      const longest = inner.reduce((a, b) => sizes[b] > sizes[a] ? b : a), short = closed.filter((i) => i !== longest);
       const few = count(short) <= MOST_UNROLLED / 2 ? short : [];
       if (few.length > 0) out.push(whole(few));
       for (const n of [4, 8]) {
-        if (sizes[longest] % n === 0 && count(few) * n <= 2 * MOST_UNROLLED) out.push([...whole(few), [longest, n]]);
+        if (this.isWholeIn(longest, sizes[longest], n) && count(few) * n <= 2 * MOST_UNROLLED) {
+          out.push([...whole(few), [longest, n]]);
+        }
       }
     }
     return out;
@@ -231,7 +242,9 @@ export class GridCandidates {
     const out: [number, number][] = [[fast, 1]], { sizes } = this.k;
     for (const n of [2, 4]) out.push([fast, n]);
     for (const i of others.filter((i) => i !== across).slice(0, 3)) {
-      for (const n of new Set([2, 4, ...sizes[i] < 8 ? [sizes[i]] : []])) if (sizes[i] % n === 0) out.push([i, n]);
+      for (const n of new Set([2, 4, ...sizes[i] < 8 ? [sizes[i]] : []])) {
+        if (this.isWholeIn(i, sizes[i], n)) out.push([i, n]);
+      }
     }
     return out;
   }
@@ -299,7 +312,9 @@ export class GridCandidates {
     const loads = main.accesses.filter((a) => !a.isStore);
     for (const i of around) {
       if (i === fast || sizes[i] < 2 || loads.every((a) => a.depends[i])) continue;
-      for (const n of new Set([2, 4, 8, ...sizes[i] < 8 ? [sizes[i]] : []])) if (sizes[i] % n === 0) out.push([i, n]);
+      for (const n of new Set([2, 4, 8, ...sizes[i] < 8 ? [sizes[i]] : []])) {
+        if (this.isWholeIn(i, sizes[i], n)) out.push([i, n]);
+      }
     }
     return out;
   }
@@ -313,8 +328,8 @@ export class GridCandidates {
         // a row of a thread or two only where it is short
         if (chunks > 32 * threads * LEAST_SHARED) continue;
         const each = Math.ceil(chunks / threads), padded = chunks % threads !== 0;
-        for (const unroll of new Set([1, 4, 8, each])) {
-          if (unroll > each || each % unroll !== 0 || unroll * width > this.copies) continue;
+        for (const unroll of new Set([1, 4, 8, ...this.k.isOpen[fast] ? [] : [each]])) {
+          if (unroll > each || !this.isWholeIn(fast, each, unroll) || unroll * width > this.copies) continue;
           for (const [axis, copies] of this.reuses(main, fast, around)) {
             if (copies * unroll * width > this.copies) continue;
             for (const rows of new Set([1, Math.max(1, 128 / threads)])) {
@@ -326,7 +341,7 @@ export class GridCandidates {
                 isMade &&= plan.copy(i, width) && plan.share(i, threads);
                 if (!isMade) break;
                 const rest = plan.axes[i].rest, n = this.isOutput(i) && unroll !== each ? 1 : unroll;
-                if (rest % n === 0) isMade = plan.copy(i, n);
+                if (this.isWholeIn(i, rest, n)) isMade = plan.copy(i, n);
               }
               if (!isMade) continue;
               if (!this.shareRest(plan, threads) || (rows > 1 && !this.shareRows(plan, around, rows))) continue;
@@ -342,7 +357,7 @@ export class GridCandidates {
   private shareRows(plan: GridPlan, around: readonly number[], count: number): boolean {
     for (const i of [...around].reverse()) {
       const n = plan.axes[i].rest;
-      if (n % count === 0 && n > 1 && plan.share(i, count)) return true;
+      if (this.isWholeIn(i, n, count) && n > 1 && plan.share(i, count)) return true;
     }
     return false;
   }
@@ -350,7 +365,8 @@ export class GridCandidates {
   private columns(main: Region, fast: number, around: readonly number[]): void {
     const { sizes } = this.k, widest = this.widthOf(fast, [main]);
     const longest = main.own.toSorted((a, b) => sizes[b] - sizes[a])[0], size = sizes[longest];
-    const others = this.alike(main, longest), isRow = main.own.every((i) => i === longest || sizes[i] === 1);
+    const others = this.alike(main, longest),
+      isRow = !this.k.isOpen[longest] && main.own.every((i) => i === longest || sizes[i] === 1);
     for (const width of powersTo(widest)) {
       const rest = Math.ceil(sizes[fast] / width);
       for (
@@ -361,7 +377,11 @@ export class GridCandidates {
           const each = Math.ceil(size / share);
           if (lanes * share < 32 && size > LEAST_SHARED) continue;
           for (const unroll of new Set([1, 8, 16, ...isRow && each <= this.copies ? [each] : []])) {
-            if (unroll > each || unroll * width > this.copies || (unroll > 1 && each % unroll !== 0)) continue;
+            if (
+              unroll > each || unroll * width > this.copies || (unroll > 1 && !this.isWholeIn(longest, each, unroll))
+            ) {
+              continue;
+            }
             for (const [axis, copies] of this.reuses(main, fast, around)) {
               if (copies * unroll * width > this.copies) continue;
               const plan = this.plan(), isWhole = unroll === each && isRow;
@@ -399,7 +419,7 @@ export class GridCandidates {
       if (!plan.copy(axis, width) || !plan.share(axis, threads)) return false;
       const rest = plan.axes[axis].rest;
       for (let n = Math.floor(16 / width); n > 1; n--) {
-        if (rest % n !== 0) continue;
+        if (!this.isWholeIn(axis, rest, n)) continue;
         plan.copy(axis, n);
         break;
       }

@@ -33,7 +33,8 @@ export function baseOf(ast: UOp, caps: Capabilities, merges: readonly PairOpt[])
   if (merges.length > 0 && !(kernel.mayMerge && applyMerges(kernel, merges))) return undefined;
   const { axes, copies } = kernel, loops = axes.length, outputs = kernel.outputAxes.length;
   const sizes = [...axes.map((a) => a.size === 0 ? a.expected : a.size), ...copies.map(sizeOf)];
-  const isFixed = [...axes.map((a) => a.size === 0 || a.role === "stage"), ...copies.map(() => true)];
+  const isFixed = [...axes.map((a) => a.role === "stage"), ...copies.map(() => true)];
+  const isOpen = [...axes.map((a) => a.size === 0), ...copies.map(() => false)];
   const ranges = [...axes.map((a) => a.range), ...copies], gone = new Set(merges.map((o) => o.axis));
   // the index of axes that were merged has quotients and remainders: within the innermost one it has a stride
   const inner = merges.length === 0 ? sizes : [...whole.filter((_, i) => !gone.has(i)), ...copies.map(sizeOf)];
@@ -47,7 +48,7 @@ export function baseOf(ast: UOp, caps: Capabilities, merges: readonly PairOpt[])
   return {
     merges,
     model,
-    candidates: new GridCandidates({ regions: near, sizes, outputs, caps, isParallel, isFixed, inner, loops }),
+    candidates: new GridCandidates({ regions: near, sizes, outputs, caps, isParallel, isFixed, isOpen, inner, loops }),
   };
 }
 

@@ -18,6 +18,7 @@ import { argOf, AxisKind } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { ownRanges, rangesOf } from "../../uop/core/ranges.ts";
 import { index, int, positionDType, toposort, type UOp, uop } from "../../uop/core/uop.ts";
+import { vmax } from "../../uop/algebra/bounds.ts";
 import { indexForm, strideAlong } from "../../uop/algebra/linear_form.ts";
 import { compareLoops, isGroup, isThreadKind, kindOf } from "../ast/range_facts.ts";
 
@@ -38,14 +39,43 @@ function hardware(prefix: "gidx" | "lidx", dimension: number, size: UOp): UOp {
   return uop(Ops.SPECIAL, dtypes.int32, [end], `${prefix}${dimension}`);
 }
 
+/** How many there are: of what ends at a variable, only a run knows. */
+type Count = number | UOp;
+
+function countOf(r: UOp): Count {
+  return r.src[0].op === Ops.CONST ? r.src[0].value : r.src[0];
+}
+function times(a: Count, b: Count): Count {
+  if (typeof a === "number") return typeof b === "number" ? a * b : a === 1 ? b : times(b, a);
+  const dtype = positionDType(mostOf(a) * mostOf(b));
+  return a.cast(dtype).mul(typeof b === "number" ? b : b.cast(dtype));
+}
+/** The larger of two. */
+function larger(a: Count, b: Count): Count {
+  if (typeof a === "number") return typeof b === "number" ? Math.max(a, b) : larger(b, a);
+  const dtype = positionDType(Math.max(mostOf(a), mostOf(b))), x = a.cast(dtype);
+  return x.alu(Ops.MAX, typeof b === "number" ? x.constLike(b) : b.cast(dtype));
+}
+function mostOf(n: Count): number {
+  return typeof n === "number" ? n : vmax(n);
+}
+/** All indices of ranges. */
+function allOf(ranges: Ranges): Count {
+  return ranges.map(countOf).reduce(times, 1);
+}
+function counted(n: Count): UOp {
+  return typeof n === "number" ? int(n) : n;
+}
+
 /** Ranges as digits of one number, innermost first: the digit of each. */
-function digits(flat: UOp, sizes: readonly number[]): UOp[] {
-  let stride = 1;
-  return sizes.map((n, i) => {
-    const shifted = stride === 1 ? flat : flat.floorDiv(stride);
-    stride *= n;
+function digits(flat: UOp, ranges: Ranges): UOp[] {
+  const { dtype } = flat, by = (n: Count): Count => typeof n === "number" ? n : n.cast(dtype);
+  let stride: Count = 1;
+  return ranges.map((r, i) => {
+    const n = countOf(r), shifted = stride === 1 ? flat : flat.floorDiv(by(stride));
+    stride = times(stride, n);
     if (n === 1) return int(0);
-    return i === sizes.length - 1 ? shifted : shifted.floorMod(n);
+    return i === ranges.length - 1 ? shifted : shifted.floorMod(by(n));
   });
 }
 
@@ -58,8 +88,9 @@ function stepAlong(u: UOp, r: UOp): number {
   }, strideAlong(form, r));
 }
 
-/** One number from 0 to `total` - 1 (or beyond: see `exact`) out of up to three dimensions. */
-function flatIndex(prefix: "gidx" | "lidx", total: number, limits: readonly number[]): { flat: UOp; count: number } {
+/** One number from 0 to `total` - 1, or beyond, out of up to three dimensions. */
+function flatIndex(prefix: "gidx" | "lidx", total: Count, limits: readonly number[]): { flat: UOp; count: Count } {
+  if (typeof total !== "number") return openIndex(prefix, total, limits);
   let [x, y, z] = [total, 1, 1];
   if (x > limits[0]) {
     const least = ceilDiv(total, limits[0]);
@@ -77,19 +108,25 @@ function flatIndex(prefix: "gidx" | "lidx", total: number, limits: readonly numb
     y = ceilDiv(y, z);
   }
   if (z > limits[2]) throw new SpecError(`A grid of ${total} threads or groups is too large for the device`);
-  const count = x * y * z, counted = (u: UOp): UOp => u.cast(positionDType(count));
-  let flat = counted(hardware(prefix, 0, int(x)));
-  if (y > 1) flat = counted(hardware(prefix, 1, int(y))).mul(x).add(flat);
-  if (z > 1) flat = counted(hardware(prefix, 2, int(z))).mul(x * y).add(flat);
+  const count = x * y * z, wide = (u: UOp): UOp => u.cast(positionDType(count));
+  let flat = wide(hardware(prefix, 0, int(x)));
+  if (y > 1) flat = wide(hardware(prefix, 1, int(y))).mul(x).add(flat);
+  if (z > 1) flat = wide(hardware(prefix, 2, int(z))).mul(x * y).add(flat);
   return { flat, count };
+}
+/** As {@linkcode flatIndex}, of a number that only a run knows. */
+function openIndex(prefix: "gidx" | "lidx", total: UOp, limits: readonly number[]): { flat: UOp; count: Count } {
+  const most = vmax(total), dtype = positionDType(most), x = 2 ** Math.floor(Math.log2(limits[0]));
+  if (most <= limits[0]) return { flat: hardware(prefix, 0, total).cast(dtype), count: total };
+  if (ceilDiv(most, x) > limits[1]) {
+    throw new SpecError(`A grid of up to ${most} threads or groups is too large for the device`);
+  }
+  const y = total.add(x - 1).floorDiv(x), high = hardware(prefix, 1, y).cast(dtype);
+  return { flat: high.mul(x).add(hardware(prefix, 0, int(x)).cast(dtype)), count: x * ceilDiv(most, x) };
 }
 
 /** Ranges of one component of stores, innermost first. */
 type Ranges = readonly UOp[];
-
-function constantSizes(ranges: Ranges): number[] | undefined {
-  return ranges.every((r) => r.src[0].op === Ops.CONST) ? ranges.map((r) => r.src[0].value) : undefined;
-}
 
 /** Runs of neighboring ranges, a dimension each from `first` to `end` - 1; undefined where they do not fit. */
 function dimensionsOf(ranges: Ranges, limits: readonly number[], first: number, end: number): UOp[][] | undefined {
@@ -97,7 +134,7 @@ function dimensionsOf(ranges: Ranges, limits: readonly number[], first: number, 
   const left = end - first;
   let size = 1;
   ranges.forEach((r, i) => {
-    const n = r.src[0].op === Ops.CONST ? r.src[0].value : Infinity;
+    const n = mostOf(countOf(r));
     const last = out[out.length - 1];
     const mustMerge = ranges.length - i > left - out.length;
     if (last !== undefined && mustMerge && size * n <= limits[first + out.length - 1]) {
@@ -109,11 +146,7 @@ function dimensionsOf(ranges: Ranges, limits: readonly number[], first: number, 
     }
   });
   if (out.length > left) return undefined;
-  const fits = out.every((list, d) => {
-    const sizes = constantSizes(list);
-    return sizes === undefined ? list.length === 1 : prod(sizes) <= limits[first + d];
-  });
-  return fits ? out : undefined;
+  return out.every((list, d) => mostOf(allOf(list)) <= limits[first + d]) ? out : undefined;
 }
 
 class Placer {
@@ -168,12 +201,10 @@ class Placer {
       const dims = dimensionsOf(parts[0].ranges, limits, first, end);
       if (dims !== undefined) {
         dims.forEach((list, d) => {
-          const sizes = constantSizes(list);
-          const end = sizes === undefined ? list[0].src[0] : int(prod(sizes));
-          const at = hardware(prefix, first + d, end);
-          used.push(sizes === undefined ? 0 : prod(sizes));
+          const all = allOf(list), at = hardware(prefix, first + d, counted(all));
+          used.push(mostOf(all));
           if (list.length === 1) this.put(list[0], at);
-          else digits(at, sizes!).forEach((v, i) => this.put(list[i], v));
+          else digits(at, list).forEach((v, i) => this.put(list[i], v));
         });
       } else this.placeFlat(prefix, parts, limits, first, used);
     } else if (parts.length > 1) this.placeFlat(prefix, parts, limits, first, used);
@@ -196,26 +227,23 @@ class Placer {
     first: number,
     used: number[],
   ): void {
-    const totals = parts.map((c) => {
-      const sizes = constantSizes(c.ranges);
-      if (sizes === undefined) throw new SpecError("Ranges of variable size do not fit the dimensions of a grid");
-      return prod(sizes);
-    });
-    const largest = Math.max(...totals);
-    let flat: UOp, count: number;
+    const totals = parts.map((c) => allOf(c.ranges)), largest = totals.reduce(larger);
+    let flat: UOp, count: Count;
     if (first > 0) {
-      flat = hardware(prefix, first, int(largest));
+      flat = hardware(prefix, first, counted(largest));
       count = largest;
     } else ({ flat, count } = flatIndex(prefix, largest, limits));
-    used.push(count);
+    used.push(mostOf(count));
     parts.forEach((c, i) => {
+      const total = totals[i];
       let mine = flat;
-      if (totals[i] < count) {
-        const inside = flat.lt(totals[i]);
+      if (total !== count && !(typeof total === "number" && typeof count === "number" && total >= count)) {
+        const inside = flat.lt(typeof total === "number" ? total : total.cast(flat.dtype));
         for (const s of c.stores) this.gates.get(s)!.push(inside);
-        mine = inside.where(flat, flat.constLike(totals[i] - 1));
+        // what is outside reads what the last one reads, or where their number is not known, the first
+        mine = inside.where(flat, typeof total === "number" ? flat.constLike(total - 1) : flat.constLike(0));
       }
-      digits(mine, constantSizes(c.ranges)!).forEach((v, k) => this.put(c.ranges[k], v));
+      digits(mine, c.ranges).forEach((v, k) => this.put(c.ranges[k], v));
     });
   }
 
@@ -263,9 +291,8 @@ class Placer {
       for (const r of groups) this.put(r, own);
       for (const s of this.stores) {
         const mine = this.ranges.filter((r) => after.has(r) && rangesOf(s).includes(r));
-        const sizes = constantSizes(mine);
-        if (sizes === undefined) throw new SpecError("Threads of variable number");
-        const n = prod(sizes);
+        const n = allOf(mine);
+        if (typeof n !== "number") throw new SpecError("Threads of variable number");
         // opts that count on what indices depend on before they are simplified
         if (n > size) {
           throw new ArgumentError("place threads", {
@@ -276,7 +303,7 @@ class Placer {
         const isReduced = n < size &&
           this.nodes.some((u) => u.op === Ops.REDUCE && rangesOf(u).some((r) => after.has(r)));
         const at = isReduced ? own.lt(n).where(own, own.constLike(n - 1)) : own;
-        digits(at, sizes).forEach((v, i) => this.put(mine[i], v));
+        digits(at, mine).forEach((v, i) => this.put(mine[i], v));
         if (n < size) this.gates.get(s)!.push(n === 1 ? own.eq(0) : own.lt(n));
       }
     }

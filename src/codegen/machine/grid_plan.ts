@@ -24,6 +24,8 @@ export interface PlanAxis {
   /** Copies within a thread, and threads, in all. */
   copies: number;
   threads: number;
+  /** Does it end at a variable? Then it is cut in blocks that its pieces fill, `size` iterations as a rule. */
+  readonly isOpen: boolean;
   readonly pieces: PlanPiece[];
 }
 
@@ -35,19 +37,21 @@ export class GridPlan {
   /**
    * @param sizes iterations of the axes, those of the output first
    * @param outputs how many are of the output
-   * @param isFixed which axes are not split: those whose size is not known, those of a STAGE, and those that are copies
+   * @param isFixed which axes are not split: those of a STAGE, and those that are copies
+   * @param isOpen which axes end at a variable
    * @param loops how many axes are loops; those that follow are copies already
    */
   constructor(
     sizes: readonly number[],
     private readonly outputs: number,
     private readonly isFixed: readonly boolean[] = [],
+    isOpen: readonly boolean[] = [],
     loops: number = sizes.length,
   ) {
     this.axes = sizes.map((size, i) =>
       i < loops
-        ? { size, rest: size, copies: 1, threads: 1, pieces: [] }
-        : { size, rest: 1, copies: size, threads: 1, pieces: [{ isThread: false, size, stride: 1 }] }
+        ? { size, rest: size, copies: 1, threads: 1, isOpen: isOpen[i] === true, pieces: [] }
+        : { size, rest: 1, copies: size, threads: 1, isOpen: false, pieces: [{ isThread: false, size, stride: 1 }] }
     );
   }
 
@@ -79,17 +83,26 @@ export class GridPlan {
   pad(axis: number, k: number): boolean {
     const a = this.axes[axis];
     if (a === undefined || this.isFixed[axis] || a.pieces.length > 0 || k < 2) return false;
-    if (a.size % k === 0) return true;
+    if (a.isOpen || a.size % k === 0) return true; // blocks are as large as their pieces
     a.size = a.rest = ceilDiv(a.size, k) * k;
     this.opts.push({ op: "PADTO", axis, size: k });
     return true;
+  }
+
+  /** Cuts an axis that ends at a variable in blocks of `k`, or larger ones than those that it was cut in. */
+  private block(axis: number, k: number): void {
+    const at = this.opts.findIndex((o) => o.op === "PADTO" && o.axis === axis);
+    this.opts.splice(at < 0 ? this.opts.length : at, at < 0 ? 0 : 1, { op: "PADTO", axis, size: k });
   }
 
   private split(axis: number, k: number, isThread: boolean): boolean {
     const a = this.axes[axis], isReduce = axis >= this.outputs;
     if (k === 1) return true;
     if (a === undefined || this.isFixed[axis] || k > a.rest) return false;
-    if (isReduce && a.rest % k !== 0) {
+    if (a.isOpen) {
+      this.block(axis, a.copies * a.threads * k);
+      a.size = ceilDiv(a.rest, k) * a.copies * a.threads * k;
+    } else if (isReduce && a.rest % k !== 0) {
       // threads are padded, copies peeled off
       if (a.pieces.length > 0) return false;
       a.size = a.rest = ceilDiv(a.rest, k) * k;

@@ -2,8 +2,9 @@
  * Axes in whole blocks and a rest. In: a kernel AST and one of its ranges. Out: the AST where that range ends at a multiple
  * of the block, so that opts can split the block, and what follows is computed by a loop of its own; and that range.
  *
- * The rest of a reduction is reduced apart and combined; what is stored has STOREs of its own for the rest. A row that a
- * kernel keeps is filled to the end of its last block, for which there is memory: what is behind its end is read by nobody.
+ * The rest of a reduction is reduced apart and combined; what is stored has STOREs of its own for the rest. Threads of a
+ * grid go on behind the end instead, where they touch no memory and add nothing ({@linkcode maskRange}). A row that a kernel
+ * keeps is filled to the end of its last block, for which there is memory: what is behind its end is read by nobody.
  *
  * @module
  */
@@ -103,9 +104,9 @@ function isWithoutLoads(lift: UOp, range: UOp, identity: UOp): boolean {
   return zeros.size > 0 && simplify(substitute(lift, zeros)) === identity;
 }
 
-/** A range of `n` iterations as one of `size`: those that are added touch no memory and add nothing. */
-export function maskRange(ast: UOp, range: UOp, n: number, size: number): Cut {
-  const head = uop(Ops.RANGE, range.dtype, [constant(size, range.dtype)], range.arg), valid = head.lt(n);
+/** A range with the iterations of another end, `size` of them: those that are added touch no memory and add nothing. */
+export function maskRange(ast: UOp, range: UOp, size: UOp): Cut {
+  const head = uop(Ops.RANGE, range.dtype, [size], range.arg), valid = head.lt(range.src[0]);
   const masked = rebuildKernel(ast, (u, src) => {
     if (u === range) return [head];
     if (u.op === Ops.INDEX && dependsOn(u, range)) {

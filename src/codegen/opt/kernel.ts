@@ -441,13 +441,15 @@ export class Kernel {
     a.size = a.rest = main;
   }
 
-  /** Cuts an axis that ends at a variable in blocks of `k`, which opts then split. */
+  /** Cuts an axis that ends at a variable in blocks of `k`, which opts then split; on a grid the last one may be part of one. */
   private block(a: AxisState, k: number, fail: (reason: string) => never): void {
-    if (this.grid) fail("the axis has no constant size");
-    const count = a.role === "stage" ? simplify(a.range.src[0].add(k - 1).floorDiv(k)) : blocksOf(a.range, k);
-    const most = vmax(a.range.src[0]);
+    const [end] = a.range.src, most = vmax(end), started = simplify(end.add(k - 1).floorDiv(k));
+    const count = this.grid || a.role === "stage" ? started : blocksOf(a.range, k);
     if (2 * k > most) fail(`its ${most} iterations are less than two blocks of ${k}`);
-    if (a.role === "output") {
+    if (this.grid) {
+      if (a.role === "stage") fail("a STAGE keeps its size");
+      this.cut(a, maskRange(this.ast, a.range, simplify(count.mul(k))));
+    } else if (a.role === "output") {
       const cut = blockStores(this.ast, a.range, k);
       this.cut(a, cut);
       this.rests.push(new AxisState(cut.rest, 0, "output"));
@@ -471,9 +473,7 @@ export class Kernel {
   private padMasked(a: AxisState, k: number): void {
     const size = ceilDiv(a.size, k) * k;
     if (size === a.size) return;
-    const { ast, head } = maskRange(this.ast, a.range, a.size, size);
-    this.ast = ast;
-    a.range = head;
+    this.cut(a, maskRange(this.ast, a.range, constant(size, a.range.dtype)));
     a.size = a.rest = size;
   }
 

@@ -1,5 +1,6 @@
 /** Loops that are cut where conditions change: what is left in each part, that values stay, and what stays whole. */
 import { deepStrictEqual as assertEquals, ok, strictEqual } from "node:assert/strict";
+import { Tensor, Variable } from "../../../mod.ts";
 import { partLoops } from "../../../src/codegen/ast/part_loops.ts";
 import { dtypes } from "../../../src/dtype/dtype.ts";
 import { argOf, AxisKind } from "../../../src/uop/core/args.ts";
@@ -7,8 +8,10 @@ import { opCarrier, reduce } from "../../../src/uop/core/carrier.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
 import { rangesOf, sizeOf } from "../../../src/uop/core/ranges.ts";
 import { constant, index, load, mayHave, param, range, sink, store, type UOp } from "../../../src/uop/core/uop.ts";
+import { devicesHere } from "../../fixtures/devices.ts";
 import { CAPS, compile, integers, opts, paramsOf, run, sameUnder } from "../harness.ts";
 
+const DEVICES = await devicesHere("JS");
 const ROWS = 12, COLUMNS = 64, SIZE = ROWS * COLUMNS;
 const i = range(ROWS, 0, AxisKind.LOOP), j = range(COLUMNS, 1, AxisKind.LOOP);
 const place = i.mul(COLUMNS).add(j), zero = constant(0, dtypes.float32);
@@ -126,4 +129,15 @@ Deno.test("part loops: parts of what threads share, each from its own iteration 
   // a part of one iteration would be no loop: each thread would do it
   for (const row of [1, ROWS - 1]) strictEqual(parts(either(row)).src.length, 1);
   strictEqual(compile(sink([written(joined(5, i))]), opts("THREAD:0:0"), CAPS.large).threads, ROWS);
+});
+
+Deno.test("parts: a loop inside that ends at a variable keeps its end", async () => {
+  const n = new Variable("n", 1, 31);
+  for (const device of DEVICES) {
+    const x = Tensor.arange(12 * 31, { device }).reshape([12, 31]).float().realize();
+    const rows = Tensor.arange(11, { device }).float().mul(1000).realize();
+    const f = (end: Tensor | number): Tensor =>
+      x.pad([[0, 0], [1, 0]]).at(":", [0, end]).add(rows.pad([[1, 0]]).unsqueeze(1)).contiguous();
+    assertEquals(await f(n.bind(7)).data(), await f(7).data(), device);
+  }
 });

@@ -7,7 +7,8 @@ import { ArgumentError } from "../../../src/helpers/errors.ts";
 import { AxisKind, type ParamArg } from "../../../src/uop/core/args.ts";
 import { opCarrier, reduce } from "../../../src/uop/core/carrier.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
-import { index, load, param, range, sink, store, toposort, type UOp } from "../../../src/uop/core/uop.ts";
+import { vmax, vmin } from "../../../src/uop/algebra/bounds.ts";
+import { index, load, param, range, sink, store, toposort, type UOp, variable } from "../../../src/uop/core/uop.ts";
 import { type Data, integers, paramsOf } from "../../codegen/harness.ts";
 import type { Random } from "../../support/random.ts";
 
@@ -15,13 +16,18 @@ const f32 = dtypes.float32;
 
 const SIZES = [1, 2, 3, 4, 5, 8, 12, 16, 17, 20, 32, 33];
 
+/** Iterations of an axis, at most. */
+function room(r: UOp): number {
+  return vmax(r.src[0]);
+}
+
 /** A read of slot `slot` at a random layout of `loops`: some axes left out, in a random order, perhaps shifted and gated. */
 function read(random: Random, slot: number, loops: readonly UOp[], all: boolean): UOp {
   const axes = loops.filter(() => all || random.below(4) > 0);
   if (random.below(2) > 0) axes.reverse();
   let at: UOp | undefined, gate: UOp | undefined, size = 1;
   for (const r of axes) {
-    let n = r.src[0].value, x = r;
+    let n = room(r), x = r;
     if (n > 2 && random.below(8) === 0) {
       // a shifted axis, of which the first element is beyond the edge
       x = r.add(-1);
@@ -35,10 +41,18 @@ function read(random: Random, slot: number, loops: readonly UOp[], all: boolean)
   return load(index(param(slot, f32, size), at ?? range(1, 99, AxisKind.LOOP).constLike(0), gate));
 }
 
-/** A kernel: an expression, a reduction, a product, a reduction and what follows it, or a reduction of reductions. */
-export function randomKernel(random: Random): UOp {
+/**
+ * A kernel: an expression, a reduction, a product, a reduction and what follows it, or a reduction of reductions. Axes of
+ * one that `isOpen` may end at the variable `n`.
+ */
+export function randomKernel(random: Random, isOpen = false): UOp {
   let id = 0, budget = 8000;
+  const end = variable("n", 0, isOpen ? random.pick(SIZES.slice(3)) : 1);
   const axis = (kind: AxisKind): UOp => {
+    if (isOpen && random.below(3) === 0 && vmax(end) <= budget) {
+      budget = Math.floor(budget / vmax(end));
+      return range(end, id++, kind);
+    }
     const n = Math.min(random.pick(SIZES), Math.max(1, budget));
     budget = Math.floor(budget / n);
     return range(n, id++, kind);
@@ -73,10 +87,15 @@ export function randomKernel(random: Random): UOp {
   const order = random.below(3) === 0 ? written.toReversed() : written;
   let at: UOp | undefined, size = 1;
   for (const r of order) {
-    at = at === undefined ? r : at.mul(r.src[0].value).add(r);
-    size *= r.src[0].value;
+    at = at === undefined ? r : at.mul(room(r)).add(r);
+    size *= room(r);
   }
   return sink([store(index(param(0, f32, size), at!), value)]);
+}
+
+/** A value of each variable of a kernel, which has one at most. */
+export function drawnVars(random: Random, ast: UOp): number[] {
+  return toposort(ast).flatMap((u) => u.op === Ops.VARIABLE ? vmin(u) + random.below(vmax(u) - vmin(u) + 1) : []);
 }
 
 /** Opts of a grid that are possible, one after the other. */
