@@ -345,15 +345,18 @@ export class GridModel {
   }
 
   private serialAxes(axes: readonly PlanAxis[], isGrouped: boolean): readonly boolean[] {
-    const serial = new Array<boolean>(this.outputs).fill(false);
-    for (const r of this.regions) {
+    const serial = new Array<boolean>(this.outputs).fill(false), { regions } = this;
+    const workOf = (r: Region): number => r.own.reduce((n, i) => axes[i].isOpen ? Infinity : n * axes[i].size, 1);
+    for (const r of regions) {
       if (r.kind === "store") continue;
-      let work = 1;
-      for (const i of r.own) work *= axes[i].size;
+      const work = workOf(r);
       if (!isGrouped && work <= REPEATED_REDUCE) continue;
       // inside of another one
       if (r.axes.some((here, i) => here && i >= this.outputs && i < this.loops && !r.own.includes(i))) continue;
-      for (let i = 0; i < this.outputs; i++) if (!r.axes[i]) serial[i] = true;
+      for (let i = 0; i < this.outputs; i++) {
+        if (r.axes[i]) continue;
+        serial[i] ||= !(isGrouped && regions.some((x) => x.kind === "reduce" && x.axes[i] && workOf(x) >= work));
+      }
     }
     const isUseful = isGrouped || serial.some((s, i) => !s && axes[i].size !== 1);
     return isUseful ? serial : serial.fill(false);

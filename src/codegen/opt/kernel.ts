@@ -420,13 +420,19 @@ export class Kernel {
   private globalAxes(): Set<AxisState> {
     const grouped = this.isGrouped;
     const nodes = toposort(this.ast).filter((u) => u.op === Ops.REDUCE || u.op === Ops.STAGE);
-    const serial = new Set<AxisState>();
+    const serial = new Set<AxisState>(), workOf = (u: UOp): number => iterationsOf(ownRanges(u)) || Infinity;
     for (const u of nodes) {
-      const work = iterationsOf(ownRanges(u)) || Infinity;
+      const work = workOf(u);
       if (!grouped && work <= REPEATED_REDUCE) continue;
       // inside of another one it is done again in each of its iterations, whoever does them
       if (rangesOf(u).some((r) => isReduceKind(kindOf(r)))) continue;
-      for (const a of this.output) if (!dependsOn(u, a.range)) serial.add(a);
+      for (const a of this.output) {
+        if (dependsOn(u, a.range)) continue;
+        // groups that reduce as much each for itself do this again beside it
+        const isBeside = grouped &&
+          nodes.some((x) => x.op === Ops.REDUCE && dependsOn(x, a.range) && workOf(x) >= work);
+        if (!isBeside) serial.add(a);
+      }
     }
     // a component of its own must keep its size
     const open = this.output.filter((a) => !serial.has(a));
