@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { getDevice } from "../../device/device.ts";
 import { dtypes } from "../../dtype/dtype.ts";
 import { jit, type JitFunction } from "../../tensor/jit/jit.ts";
 import { Tensor } from "../../tensor/tensor.ts";
@@ -98,6 +99,9 @@ export class Sequence {
   private ahead: number[] = [];
   /** The last token, where a step of its own chose it. */
   private token: Tensor | undefined;
+  /** The step behind the token that was told last: on a device with a queue it runs before anybody asks for it. */
+  private under: Sampled | undefined;
+  private readonly hasQueue: boolean;
   private choice: Choice | undefined;
   private readonly cache: readonly LayerCache[];
   private readonly counts: Tensor;
@@ -120,6 +124,7 @@ export class Sequence {
   constructor(readonly decoder: Decoder, memory: SequenceMemory, readonly row = 0) {
     const { vocabulary, device, context } = decoder, { layers, whole } = memory;
     this.cache = layers;
+    this.hasQueue = getDevice(device).renderer.caps.hasGrid;
     this.counts = Tensor.zeros([vocabulary], { device }).contiguous().realize();
     this.bias = Tensor.zeros([vocabulary], { device }).contiguous().realize();
     this.noMask = Tensor.zeros([Math.ceil(vocabulary / 32)], { dtype: dtypes.uint32, device }).contiguous().realize();
@@ -279,7 +284,7 @@ export class Sequence {
     this.held.length = common;
     this.rest = tokens.slice(common);
     this.ahead = [];
-    this.token = undefined;
+    this.token = this.under = undefined;
     this.prepare(tokens, sampling);
     this.choice = {
       sampling,
@@ -332,10 +337,24 @@ export class Sequence {
   async step(): Promise<NextToken> {
     const known = this.ahead.shift() ?? await this.guessed();
     if (known !== undefined) return { id: known, logprobs: undefined, guessed: true };
+    const next = this.under ?? this.launched();
+    this.under = undefined;
+    return await this.take(next, next.token);
+  }
+  /** Begins the step of the tokens that are not in the cache. */
+  private launched(): Sampled {
     const size = this.rest.length > 1 ? this.chunk : 1, input = this.token ?? this.tensor(this.rest, size);
     const start = this.startOf(size).bind(this.held.length);
-    const next = this.stepped(input, start, this.last.bind(this.rest.length - 1), ...this.sampler());
-    return await this.take(next, next.token);
+    return this.stepped(input, start, this.last.bind(this.rest.length - 1), ...this.sampler());
+  }
+  /**
+   * Does the step behind a token take nothing that its number decides? What it writes to the cache behind the tokens that
+   * are held is read by nobody where no other step follows; counts and states are not as forgiving.
+   */
+  private get runsAhead(): boolean {
+    const { choice, decoder, held } = this, { constraint, speculation, sampling } = choice!;
+    return this.hasQueue && constraint === undefined && speculation === undefined && !sampling.plan.penalties &&
+      decoder.spec.recurrent === undefined && held.length < decoder.context;
   }
   /** The position of the first of so many tokens. */
   private startOf(size: number): Variable {
@@ -367,6 +386,7 @@ export class Sequence {
   }
   /** Chooses the token behind the text from the logits `[n, vocabulary]` of a batch. */
   async choose(logits: Tensor): Promise<NextToken> {
+    this.under = undefined;
     return await this.take(this.chosen(logits, this.place(), ...this.sampler()), undefined);
   }
   private sampler(): Sampler {
@@ -375,12 +395,19 @@ export class Sequence {
     return [numbers, seed, mask, sampling.plan];
   }
   private async take(next: Sampled, token: Tensor | undefined): Promise<NextToken> {
+    const { choice } = this, { best } = choice!.sampling;
     this.held.push(...this.rest);
-    const id = (await next.token.data() as Int32Array)[0];
-    this.choice!.constraint?.accept(id);
+    // queued in this order: what is told does not wait for the step that goes on meanwhile
+    const told = Promise.all([next.token.data(), logprobsOf(next, best)]);
+    if (token !== undefined && this.runsAhead) {
+      [this.rest, this.token] = [[0], token];
+      this.under = this.launched();
+    }
+    const [ids, logprobs] = await told, [id] = ids as Int32Array;
+    choice!.constraint?.accept(id);
     this.rest = [id];
     this.token = token;
-    return { id, logprobs: await logprobsOf(next, this.choice!.sampling.best), guessed: false };
+    return { id, logprobs, guessed: false };
   }
 
   /** Puts bias and counts on the device. */
@@ -406,7 +433,7 @@ export class Sequence {
 
 async function logprobsOf({ logprobs, best }: Sampled, count: number): Promise<TokenLogprobs | undefined> {
   if (logprobs === undefined) return undefined;
-  const [own, ...values] = await logprobs.data() as Float32Array,
-    ids = best === undefined ? [] : [...await best.data() as Int32Array];
+  const [[own, ...values], most] = await Promise.all([logprobs.data(), best?.data()]) as [Float32Array, Int32Array?];
+  const ids = [...most ?? []];
   return { own, best: ids.slice(0, count).map((id, i) => ({ id, logprob: values[i] })) };
 }
