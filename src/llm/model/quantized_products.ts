@@ -1,12 +1,12 @@
 /**
- * Products of activations and weights in blocks where a device multiplies bytes four at a time (DOT): activations are
- * quantized, 32 at a time, as llama.cpp does it, and the planes of weights lie so that sixteen rows are read together. Both are
+ * Products of activations and weights as devices do them best: what matrix units take, and of weights in blocks, where a
+ * device multiplies bytes four at a time (DOT): activations are quantized, 32 at a time, as llama.cpp does it, and the planes of weights lie so that sixteen rows are read together. Both are
  * ordinary operations of the graph: what sums of bytes they leave, code generation finds.
  *
  * @module
  */
 import { getDevice } from "../../device/device.ts";
-import { dtypes } from "../../dtype/dtype.ts";
+import { type DType, dtypes } from "../../dtype/dtype.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import { type BlockFormat, numbersOf } from "../files/block_formats.ts";
@@ -22,6 +22,21 @@ const FIELDS = 8;
 export function multipliesBytes(device: string, format: BlockFormat, shape: readonly number[]): boolean {
   return format.bytes !== undefined && shape.length === 2 && shape[0] % ROWS === 0 &&
     getDevice(device).renderer.caps.hasDots === true;
+}
+
+/** Rows of activations from which matrix units do more than memory brings: below, nothing is rounded. */
+export const UNIT_ROWS = 8;
+
+/**
+ * What activations and weights are rounded to for the matrix units of a device, as llama.cpp and others do it there: float16
+ * where weights are, else bfloat16, which has the range of float32. Undefined where it has no units for that, and for
+ * weights of float32.
+ */
+export function unitDType(device: string, { plain }: BlockFormat): DType | undefined {
+  if (plain === dtypes.float32) return undefined;
+  const dtype = plain === dtypes.float16 ? dtypes.float16 : dtypes.bfloat16;
+  const cores = getDevice(device).renderer.caps.grid?.tensorCores ?? [];
+  return cores.some(({ input }) => input === dtype) ? dtype : undefined;
 }
 
 /** How a plane `[m, blocks, k]` lies in memory, and that memory seen as the plane again. */

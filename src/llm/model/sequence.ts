@@ -64,6 +64,25 @@ export function guessByRepetition(tokens: readonly number[], count: number): rea
 
 /** Tokens that are computed together while a text is read. */
 export const CHUNK = 32;
+/** As many with matrix units, the least that hold what there is to read: they do more than memory brings. */
+const UNIT_CHUNKS: readonly number[] = [CHUNK, 128, 512];
+
+/** Bytes of the scores of a chunk beyond which smaller ones are read. */
+const SCORE_BYTES = 2 ** 31;
+
+/** Bytes of the scores of `chunk` tokens over a whole context, which are there three times. */
+export function scoreBytes(heads: number, chunk: number, context: number): number {
+  return 12 * heads * chunk * context;
+}
+
+/** How many tokens a decoder may compute together, ascending. */
+export function chunksOf(device: string, heads: number, context: number): readonly number[] {
+  const hasUnits = (getDevice(device).renderer.caps.grid?.tensorCores.length ?? 0) > 0;
+  const fitting = (hasUnits ? UNIT_CHUNKS : [CHUNK]).filter((n) =>
+    n < context && (n === CHUNK || scoreBytes(heads, n, context) <= SCORE_BYTES)
+  );
+  return fitting.length > 0 ? fitting : [context - 1];
+}
 
 /** Where a sequence keeps its keys and values: those of a layer may be a part of larger memory. */
 export interface SequenceMemory {
@@ -109,7 +128,7 @@ export class Sequence {
   /** Stands for a mask where none is read. */
   private readonly noMask: Tensor;
   private readonly position: Variable;
-  private readonly chunk: number;
+  private readonly chunks: readonly number[];
   private readonly last: Variable;
   private readonly copied: Variable;
   private readonly starts: Map<number, Variable> = new Map();
@@ -128,9 +147,9 @@ export class Sequence {
     this.counts = Tensor.zeros([vocabulary], { device }).contiguous().realize();
     this.bias = Tensor.zeros([vocabulary], { device }).contiguous().realize();
     this.noMask = Tensor.zeros([Math.ceil(vocabulary / 32)], { dtype: dtypes.uint32, device }).contiguous().realize();
-    const chunk = this.chunk = Math.min(CHUNK, context - 1);
+    const chunks = this.chunks = chunksOf(device, decoder.spec.heads, context);
     this.position = new Variable(`position${row || ""}`, 0, context - 1);
-    this.last = new Variable("last", 0, chunk - 1);
+    this.last = new Variable("last", 0, chunks[chunks.length - 1] - 1);
     this.copied = new Variable("copied", 1, context);
     const { counts, bias } = this;
     const choose = (
@@ -186,7 +205,9 @@ export class Sequence {
     checkRoom(tokens.length, this.decoder.context);
     this.held.length = 0;
     while (this.held.length < tokens.length) {
-      const at = this.held.length, size = this.hasRoom ? this.chunk : 1, part = tokens.slice(at, at + size);
+      const at = this.held.length,
+        size = this.sizeFor(Math.max(2, tokens.length - at)),
+        part = tokens.slice(at, at + size);
       const x = this.states(this.tensor(part, size), this.startOf(size).bind(at));
       const values = await x.data() as Float32Array;
       this.held.push(...part);
@@ -206,7 +227,7 @@ export class Sequence {
     checkRoom(tokens.length, this.decoder.context);
     this.held.length = 0;
     while (this.held.length < last) {
-      const at = this.held.length, size = this.hasRoom ? this.chunk : 1, end = Math.min(at + size, last);
+      const at = this.held.length, size = this.sizeFor(Math.max(2, last - at)), end = Math.min(at + size, last);
       const part = tokens.slice(at, end), next = this.tensor(tokens.slice(at + 1, end + 1), size);
       const told = this.scored(this.tensor(part, size), this.startOf(size).bind(at), next, room);
       const values = await told.logprobs.data() as Float32Array,
@@ -298,7 +319,7 @@ export class Sequence {
   }
   /** Whether a chunk must be read before a step. */
   get reads(): boolean {
-    return this.rest.length > this.chunk || this.rest.length > 1 && !this.hasRoom;
+    return this.rest.length > this.sizeFor(this.rest.length);
   }
   /** Whether a step is of a single token, as those of other sequences. */
   get single(): boolean {
@@ -312,14 +333,18 @@ export class Sequence {
   get input(): number {
     return this.rest[0] ?? 0;
   }
-  /** Near the end of the context there is no room for a chunk that is not full. */
-  private get hasRoom(): boolean {
-    return this.held.length + this.chunk <= this.decoder.context;
+  /**
+   * How many tokens are computed together where `count` are to be: the least that hold them, or the most. Near the end of
+   * the context there is no room for a chunk that is not full.
+   */
+  private sizeFor(count: number): number {
+    const fitting = count === 1 ? [] : this.chunks.filter((n) => this.held.length + n <= this.decoder.context);
+    return fitting.find((n) => n >= count) ?? fitting[fitting.length - 1] ?? 1;
   }
 
   /** Reads a chunk. */
   readChunk(): void {
-    const size = this.hasRoom ? this.chunk : 1, part = this.rest.slice(0, size);
+    const size = this.sizeFor(this.rest.length), part = this.rest.slice(0, size);
     this.read(this.tensor(part, size), this.startOf(size).bind(this.held.length));
     this.held.push(...part);
     this.rest = this.rest.slice(size);
@@ -343,7 +368,7 @@ export class Sequence {
   }
   /** Begins the step of the tokens that are not in the cache. */
   private launched(): Sampled {
-    const size = this.rest.length > 1 ? this.chunk : 1, input = this.token ?? this.tensor(this.rest, size);
+    const size = this.sizeFor(this.rest.length), input = this.token ?? this.tensor(this.rest, size);
     const start = this.startOf(size).bind(this.held.length);
     return this.stepped(input, start, this.last.bind(this.rest.length - 1), ...this.sampler());
   }

@@ -12,7 +12,7 @@ import { Tensor } from "../../tensor/tensor.ts";
 import { type BlockFormat, numbersOf, planesOf } from "../files/block_formats.ts";
 import type { GgufTensor } from "../files/gguf.ts";
 import { plainTensor } from "../files/llama2c.ts";
-import { layoutOf, multipliesBytes, productOfBytes } from "./quantized_products.ts";
+import { layoutOf, multipliesBytes, productOfBytes, UNIT_ROWS, unitDType } from "./quantized_products.ts";
 
 /** Planes of a weight: what they are in memory, and what of it stands for each. */
 interface Planes {
@@ -35,12 +35,14 @@ function realized(planes: readonly Tensor[], device: string, format: BlockFormat
 
 /** The product of `x` `[..., n]` and planes, or elements. */
 function productOf(x: Tensor, planes: readonly Tensor[], device: string, format: BlockFormat): Tensor {
-  if (format.plain !== undefined) return x.matmul(planes[0].cast(dtypes.float32).transpose(0, 1));
   const [m, blocks] = planes[0].shape;
-  if (multipliesBytes(device, format, planes[0].ndim === 3 ? [m, blocks] : [])) {
+  if (format.plain === undefined && multipliesBytes(device, format, planes[0].ndim === 3 ? [m, blocks] : [])) {
     return productOfBytes(x, planes, format);
   }
-  return x.matmul(numbersOf(planes, format).transpose(0, 1));
+  const w = format.plain === undefined ? numbersOf(planes, format) : planes[0];
+  const unit = prod(x.shape.slice(0, -1)) < UNIT_ROWS ? undefined : unitDType(device, format);
+  if (unit === undefined) return x.matmul(w.cast(dtypes.float32).transpose(0, 1));
+  return x.cast(unit).matmul(w.cast(unit).transpose(0, 1), { dtype: dtypes.float32 });
 }
 
 /** What is learned beside a weight `[m, n]`: a product of `[m, rank]` and `[rank, n]`, `scale` times. */

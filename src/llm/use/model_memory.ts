@@ -11,7 +11,7 @@ import { byteText, OutOfMemoryError } from "../../helpers/errors.ts";
 import type { Gguf } from "../files/gguf.ts";
 import type { CacheKind } from "../model/cache_memory.ts";
 import type { ModelSpec } from "../model/model_spec.ts";
-import { CHUNK } from "../model/sequence.ts";
+import { chunksOf, scoreBytes } from "../model/sequence.ts";
 
 /** What a model is loaded with. */
 export interface LoadedAs {
@@ -28,12 +28,13 @@ export interface LoadedAs {
 const SMALLER = [["Q8_0", 8.5], ["Q4_K_M", 4.9]] as const;
 
 /** The bytes of keys and values, of the tables of positions, and of the scores of a chunk of a prompt, which are there three times. */
-function nbytesOfTexts(spec: ModelSpec, { context, sequences, cache }: Omit<LoadedAs, "name" | "device">): number {
+function nbytesOfTexts(spec: ModelSpec, { device, context, sequences, cache }: Omit<LoadedAs, "name">): number {
   const { layers, heads, kvHeads, headDim, valueDim, rope, dim } = spec;
   // an encoder reads all of a text at once
   if (cache === undefined) return 4 * (spec.context * rope.dim + sequences * context * (4 * dim + 3 * heads * context));
   const element = cache === "q8_0" ? 1 + 2 / 32 : toDType(cache).itemsize;
-  return context * (sequences * layers * kvHeads * (headDim + valueDim) * element + 4 * rope.dim + 12 * heads * CHUNK);
+  const chunks = chunksOf(device, heads, context), scores = scoreBytes(heads, chunks[chunks.length - 1], context);
+  return context * (sequences * layers * kvHeads * (headDim + valueDim) * element + 4 * rope.dim) + scores;
 }
 
 /** Options with which a model would take no more than `room` bytes. */
