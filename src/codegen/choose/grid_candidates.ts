@@ -18,6 +18,8 @@ const MOST_LANE_AXES = 3;
 const MOST_COPIES = 64;
 /** Iterations of reductions that are unrolled as a whole, at most. */
 const MOST_UNROLLED = 32;
+/** Iterations of a reduction's short axes that a thread does beside those of a long one, at most. */
+const MOST_BESIDE = 8;
 /** Threads of a group without reductions. */
 const GROUP_SIZES: readonly number[] = [256, 64];
 /** Elements that a reduction must have for threads to share it. */
@@ -81,11 +83,11 @@ export class GridCandidates {
    * further out, alone or with the output axes that no reduction depends on.
    */
   merges(): PairOpt[][] {
-    const { regions, sizes, caps } = this.k, opts: PairOpt[] = [], seen = new Set<string>();
+    const { regions, sizes, caps } = this.k, opts: PairOpt[] = [], some: PairOpt[] = [], seen = new Set<string>();
     const isAlone = (i: number): boolean => this.k.isFixed[i] || this.k.isOpen[i];
-    const join = (axes: readonly number[]): void => {
+    const join = (axes: readonly number[], into: PairOpt[] = opts): void => {
       const last = axes[axes.length - 1];
-      for (const i of axes.slice(0, -1).reverse()) opts.push({ op: "MERGE", axis: i, other: last });
+      for (const i of axes.slice(0, -1).reverse()) into.push({ op: "MERGE", axis: i, other: last });
     };
     for (const r of regions) {
       const own = r.own.filter((i) => sizes[i] > 1), key = own.toSorted().join();
@@ -100,9 +102,13 @@ export class GridCandidates {
       const results = sizes.reduce((n, s, i) => r.axes[i] && !r.own.includes(i) ? n * s : n, 1);
       const isFew = results * longest < caps.grid!.units * caps.grid!.unitThreads;
       if (isFew || step(order[order.length - 1]) === 1) join(order);
+      // bits of what is read together: threads take all of them, and neighbors read neighbors
+      const moving = order.filter((i) => step(i) > 0);
+      if (moving.length < order.length && step(moving[moving.length - 1]) === 1) join(moving, some);
     }
-    if (opts.length === 0) return [];
-    const out = [opts.slice()], free = this.freeAxes();
+    const out = [opts, some].filter((list) => list.length > 0).map((list) => list.slice());
+    if (opts.length === 0) return out;
+    const free = this.freeAxes();
     if (free.length > 1 && !free.some(isAlone)) {
       join(free);
       out.push(opts);
@@ -321,7 +327,7 @@ export class GridCandidates {
 
   private rows(main: Region, fast: number, around: readonly number[]): void {
     const { sizes, regions } = this.k, size = sizes[fast], widest = this.widthOf(fast, regions);
-    const others = this.alike(main, fast);
+    const others = this.alike(main, fast), short = this.shortBeside(main, fast);
     for (const width of widest > 1 ? [widest, widest / 2] : [1]) {
       const chunks = Math.ceil(size / width);
       for (const threads of powersTo(Math.min(this.most, 2 * chunks), 2)) {
@@ -331,26 +337,36 @@ export class GridCandidates {
         for (const unroll of new Set([1, 4, 8, ...this.k.isOpen[fast] ? [] : [each]])) {
           if (unroll > each || !this.isWholeIn(fast, each, unroll) || unroll * width > this.copies) continue;
           for (const [axis, copies] of this.reuses(main, fast, around)) {
-            if (copies * unroll * width > this.copies) continue;
-            for (const rows of new Set([1, Math.max(1, 128 / threads)])) {
-              const plan = this.plan();
-              if (!plan.copy(axis, copies)) continue;
-              let isMade = true;
-              for (const i of [...others, fast]) {
-                if (padded && !plan.pad(i, width * threads)) isMade = false;
-                isMade &&= plan.copy(i, width) && plan.share(i, threads);
-                if (!isMade) break;
-                const rest = plan.axes[i].rest, n = this.isOutput(i) && unroll !== each ? 1 : unroll;
-                if (this.isWholeIn(i, rest, n)) isMade = plan.copy(i, n);
+            const whole = short.reduce((n, i) => n * sizes[i], 1);
+            for (const beside of short.length === 0 ? [[]] : [[], short]) {
+              if (copies * unroll * width * (beside.length > 0 ? whole : 1) > this.copies) continue;
+              for (const rows of new Set([1, Math.max(1, 128 / threads)])) {
+                const plan = this.plan();
+                if (!plan.copy(axis, copies) || !beside.every((i) => plan.copy(i, sizes[i]))) continue;
+                let isMade = true;
+                for (const i of [...others, fast]) {
+                  if (padded && !plan.pad(i, width * threads)) isMade = false;
+                  isMade &&= plan.copy(i, width) && plan.share(i, threads);
+                  if (!isMade) break;
+                  const rest = plan.axes[i].rest, n = this.isOutput(i) && unroll !== each ? 1 : unroll;
+                  if (this.isWholeIn(i, rest, n)) isMade = plan.copy(i, n);
+                }
+                if (!isMade) continue;
+                if (!this.shareRest(plan, threads) || (rows > 1 && !this.shareRows(plan, around, rows))) continue;
+                this.plans.push(plan);
               }
-              if (!isMade) continue;
-              if (!this.shareRest(plan, threads) || (rows > 1 && !this.shareRows(plan, around, rows))) continue;
-              this.plans.push(plan);
             }
           }
         }
       }
     }
+  }
+
+  /** Short axes of a reduction beside one of it, all of which a thread may do at once. */
+  private shortBeside(main: Region, fast: number): number[] {
+    const { sizes, isOpen, isFixed } = this.k;
+    const some = main.own.filter((i) => i !== fast && sizes[i] > 1 && !isOpen[i] && !isFixed[i]);
+    return some.reduce((n, i) => n * sizes[i], 1) <= MOST_BESIDE ? some : [];
   }
 
   /** Several rows a group. */
