@@ -165,6 +165,8 @@ export const KERNEL_PASSES: readonly Pass<KernelState>[] = [
   { name: "dot products", when: (k) => isChosen(k) && k.caps.hasDots === true, run: dotSums, spec: specKernel },
   { name: "block long sums", run: blockSums, spec: specKernel },
   { name: "simplify indices", run: simplifyKernel, spec: specKernel },
+  // threads of a grid have one index where axes were merged: what a scale depends on shows once that is simplified
+  { name: "factor sums of threads", when: (k) => onGrid(k) && !k.isPlain, run: factorSums, spec: specKernel },
   { name: "gate threads", when: onGrid, run: gateThreads },
   { name: "part loops", when: isChosen, run: partLoops, spec: specKernel },
   { name: "skip products", when: isChosen, run: skipProducts, spec: specKernel },

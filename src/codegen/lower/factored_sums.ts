@@ -107,12 +107,15 @@ function planOf(u: UOp): Plan | undefined {
   const own = u.src.slice(1), isKind = (kind: AxisKind) => (r: UOp) => r.op === Ops.RANGE && kindOf(r) === kind;
   const loops = own.filter(isKind(AxisKind.REDUCE)).sort(compareLoops), copies = own.filter(isKind(AxisKind.UNROLL));
   let best: Plan | undefined, most = 0;
-  for (let from = loops.length; from >= 0; from--) {
-    const inside = [...loops.slice(from), ...copies], terms = termsOf(lift, inside), plan = { inside, terms };
+  // a scale may be one of some copies
+  const parts = loops.map((_, from) => [...loops.slice(from), ...copies]).toReversed(),
+    some = copies.length < 2 ? [] : copies.map((c) => copies.filter((r) => r !== c));
+  for (const inside of [copies, ...parts, ...some]) {
+    const terms = termsOf(lift, inside), plan = { inside, terms };
     if (!Number.isFinite(copiesOf(inside)) || !terms.every((t) => t.outer.length > 0)) continue;
     const isSame = terms.every((t) => t.inner.length === 0), added = isSame ? 1 - 1 / copiesOf(inside) : 0;
     const saved = productsIn(lift, inside, lift) + added - workOf(lift, plan);
-    const isExact = isSame || terms.some((t) => t.inner.some(isWhole));
+    const isExact = isSame || terms.some((t) => [...t.inner, ...t.outer].some(isWhole));
     if (saved > most && isExact) [best, most] = [plan, saved];
   }
   return best;

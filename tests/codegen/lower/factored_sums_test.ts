@@ -122,8 +122,12 @@ for (const device of devices.filter((d) => ["CLANG", "WASM"].includes(d))) {
   );
 }
 
-Deno.test("factored sums: a row times blocks of each format is what its numbers give", async () => {
-  const device = "WASM";
+for (const device of devices.filter((d) => ["WASM", "WEBGPU", "CUDA"].includes(d))) {
+  Deno.test(`factored sums ${device}: a row times blocks of each format is what its numbers give`, () =>
+    checkFormats(device));
+}
+
+async function checkFormats(device: string): Promise<void> {
   for (const format of BLOCK_FORMATS.values()) {
     if (format.plain !== undefined || /^IQ|^TQ|^NV/.test(format.name)) continue;
     const bytes = Uint8Array.from({ length: 8 * 2 * 256 / format.elements * format.nbytes }, (_, i) => (i * 31) % 59);
@@ -140,4 +144,4 @@ Deno.test("factored sums: a row times blocks of each format is what its numbers 
       assert(Math.abs(Number(got[m]) - want) / size < 1e-6, `${format.name}: ${got[m]}, not ${want}`);
     }
   }
-});
+}
