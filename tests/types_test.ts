@@ -104,6 +104,10 @@ Deno.test("types: creation, arithmetic, movement and reductions", async () => {
     k.at(new Tensor([1, 2])),
   ];
   const [left, right] = Tensor.ones([4]).split(2), joined = left.cat(right), high = left.stack(right);
+  const mixed = Tensor.cat([[1, 2], left]).add(Tensor.hstack([[1, 2], [3, 4]])),
+    picked: Tensor = Tensor.where([true, false], left, [0, 1]),
+    product: Tensor = Tensor.einsum("i,ij->j", [left, [[1, 2], [3, 4]]]),
+    [first] = Tensor.meshgrid([[1, 2], left]);
   const all = [s.sum(), s.sum(1), s.mean([0, 1]), s.max(-1, { keepdim: true }), s.argmax(), s.std(), s.logsumexp(1)];
   const [values, places] = k.float().topk(3), [mean, variance] = [r.mean(), r.var()];
   const where = o.where(g, 0),
@@ -126,6 +130,10 @@ Deno.test("types: creation, arithmetic, movement and reductions", async () => {
     ...parts,
     joined,
     high,
+    mixed,
+    picked,
+    product,
+    first,
     ...all,
     values,
     places,

@@ -12,15 +12,7 @@ import { scheduleItems } from "../engine/front/engine.ts";
 import { cutsGradients, envNumber, setEnv, withContext } from "../helpers/env.ts";
 import { ArgumentError, DTypeError, FormatError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
-import {
-  checkBoolean,
-  checkFunction,
-  checkInteger,
-  checkNumber,
-  checkOptions,
-  describe,
-  describeList,
-} from "../helpers/options.ts";
+import { checkBoolean, checkFunction, checkInteger, checkNumber, checkOptions } from "../helpers/options.ts";
 import { reshape } from "../uop/core/build_movement.ts";
 import { Ops } from "../uop/core/ops.ts";
 import { deviceOf } from "../uop/core/shape.ts";
@@ -28,7 +20,7 @@ import { constant, UOp, uop } from "../uop/core/uop.ts";
 import { isMemory, shown } from "../uop/graph/writes.ts";
 import { addFamilies, FAMILIES, type TensorFamilies } from "./families.ts";
 import { type Axes, checkShape } from "./handle/axes.ts";
-import { checkTensor, isTensor, type NestedArray, type Operand, TensorBase } from "./handle/base.ts";
+import { checkTensor, isTensor, type NestedArray, type Operand, TensorBase, type TensorLike } from "./handle/base.ts";
 import { markWeak } from "./handle/weak_numbers.ts";
 import {
   arangeNode,
@@ -47,9 +39,10 @@ import {
   type TensorData,
   type TensorOptions,
 } from "./handle/creation.ts";
+import { joined, several } from "./handle/joined.ts";
 import { type Dim, hasVariable, type Shape, shaped } from "./handle/dims.ts";
 import { LinalgTensor } from "./math/linalg.ts";
-import type { ComplexValue, TypedArray } from "./nodes/host.ts";
+import { type ComplexValue, isList, type TypedArray } from "./nodes/host.ts";
 import {
   drawBetween,
   drawBits,
@@ -71,8 +64,6 @@ export interface RandOptions extends TensorOptions {
   /** False leaves the numbers fusable: each kernel that reads them draws them again. Default true. */
   readonly contiguous?: boolean;
 }
-
-const LIKE = TENSOR_OPTIONS;
 
 /** All that it can compute. */
 export interface Tensor extends TensorFamilies {}
@@ -294,7 +285,7 @@ export class Tensor extends TensorBase {
     fillValue: number | boolean | bigint | ComplexValue | Tensor,
     options: Checked<TensorOptions, N> & { readonly buffer?: boolean } = {},
   ): this {
-    checkOptions("fullLike", options, [...LIKE, "buffer"]);
+    checkOptions("fullLike", options, [...TENSOR_OPTIONS, "buffer"]);
     const { buffer: _, device = this.device, ...rest } = options;
     return Tensor.full(this.symbolicShape, fillValue, { ...this.ownDType(rest), device }) as this;
   }
@@ -312,7 +303,7 @@ export class Tensor extends TensorBase {
   }
   /** Memory of this shape, dtype and device that nothing has written. */
   emptyLike<N extends string>(options: Checked<TensorOptions, N> = {}): this {
-    checkOptions("emptyLike", options, LIKE);
+    checkOptions("emptyLike", options, TENSOR_OPTIONS);
     const { device = this.device, ...rest } = options;
     return Tensor.empty(this.symbolicShape, { ...this.ownDType(rest), device }) as this;
   }
@@ -462,30 +453,61 @@ export class Tensor extends TensorBase {
 
   /** Uniform in [0, 1), of this shape and dtype. */
   randLike<N extends string>(options: Checked<TensorOptions, N> = {}): this {
-    checkOptions("randLike", options, LIKE);
+    checkOptions("randLike", options, TENSOR_OPTIONS);
     return Tensor.rand(this.symbolicShape, this.ownDType(options)) as this;
   }
   /** Standard normal, of this shape and dtype. */
   randnLike<N extends string>(options: Checked<TensorOptions, N> = {}): this {
-    checkOptions("randnLike", options, LIKE);
+    checkOptions("randnLike", options, TENSOR_OPTIONS);
     return Tensor.randn(this.symbolicShape, this.ownDType(options)) as this;
   }
 
   // ---- several tensors
 
   /** Joins along `dim`; see the method. */
-  static cat(tensors: readonly Tensor[], dim = 0): Tensor {
-    const [first, ...rest] = several("cat", tensors);
-    return first.cat(rest, dim);
+  static cat(tensors: readonly Operand[], dim = 0): Tensor {
+    return joined(made, "cat", tensors, dim);
   }
   /** Joins along a new axis; see the method. */
-  static stack(tensors: readonly Tensor[], dim = 0): Tensor {
-    const [first, ...rest] = several("stack", tensors);
-    return first.stack(rest, dim);
+  static stack(tensors: readonly Operand[], dim = 0): Tensor {
+    return joined(made, "stack", tensors, dim);
   }
   /** `x` where `condition`, else `y`; see the method. */
-  static where(condition: Tensor, x: Operand, y: Operand): Tensor {
-    return checkTensor("where", "the condition", condition).where(x, y);
+  static where(condition: TensorLike, x: Operand, y: Operand): Tensor {
+    return checkTensor("where", "the condition", isList(condition) ? new Tensor(condition) : condition as Tensor)
+      .where(x, y);
+  }
+  /** Coordinates; see the method. */
+  static meshgrid(tensors: readonly Operand[], options?: { readonly indexing?: "ij" | "xy" }): Tensor[] {
+    return joined(made, "meshgrid", tensors, options);
+  }
+  /** Beside each other; see the method. */
+  static hstack(tensors: readonly Operand[]): Tensor {
+    return joined(made, "hstack", tensors);
+  }
+  /** Above each other; see the method. */
+  static vstack(tensors: readonly Operand[]): Tensor {
+    return joined(made, "vstack", tensors);
+  }
+  /** Behind each other; see the method. */
+  static dstack(tensors: readonly Operand[]): Tensor {
+    return joined(made, "dstack", tensors);
+  }
+  /** Lists as columns; see the method. */
+  static columnStack(tensors: readonly Operand[]): Tensor {
+    return joined(made, "columnStack", tensors);
+  }
+  /** Matrices along a diagonal; see the method. */
+  static blockDiag(tensors: readonly Operand[]): Tensor {
+    return joined(made, "blockDiag", tensors);
+  }
+  /** All choices of an element of each; see the method. */
+  static cartesianProd(tensors: readonly Operand[]): Tensor {
+    return joined(made, "cartesianProd", tensors);
+  }
+  /** The product of all; see the method. */
+  static multiDot(tensors: readonly Operand[]): Tensor {
+    return joined(made, "multiDot", tensors);
   }
   /** Computes tensors as one schedule. Synchronous. */
   static realize(tensors: readonly Tensor[]): void {
@@ -546,16 +568,11 @@ export class Tensor extends TensorBase {
   static isGradEnabled(): boolean {
     return !cutsGradients();
   }
+}
 
-  /** The functions of `layers` applied in turn. @throws {ArgumentError} unless they are functions */
-  sequential(layers: readonly ((x: this) => this)[]): this {
-    const given: unknown = layers;
-    if (!Array.isArray(given)) {
-      throw new ArgumentError("apply layers", { reason: `they must be a list of functions, not ${describe(given)}` });
-    }
-    for (const f of given) checkFunction("apply layers", "each", f);
-    return layers.reduce((x, f) => checkTensor("apply layers", "what a layer gives", f(x)), this as this);
-  }
+/** The tensor of a value, as it is beside another one. */
+function made(data: Operand, beside: Tensor | undefined): Tensor {
+  return beside === undefined ? new Tensor(data as TensorData) : beside.ufix(data);
 }
 
 /** The compiled steps that realizing `tensors` together would take; nothing runs. */
@@ -579,11 +596,4 @@ function drawn(u: UOp, options: TensorOptions, contiguous = true): Tensor {
 function scaledDraw(shape: readonly number[], bound: number, options: TensorOptions): Tensor {
   checkOptions("draw uniform numbers", options, TENSOR_OPTIONS);
   return Tensor.uniform(shape, { ...options, low: -bound, high: bound });
-}
-
-function several(action: string, tensors: readonly Tensor[]): Tensor[] {
-  if (!Array.isArray(tensors) || tensors.length === 0 || !Array.from(tensors).every((t) => t instanceof Tensor)) {
-    throw new ArgumentError(action, { reason: `it takes a list of at least one tensor, not ${describeList(tensors)}` });
-  }
-  return [...tensors];
 }

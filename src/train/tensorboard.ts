@@ -5,7 +5,7 @@
  * @module
  */
 import { crc32c } from "../helpers/crc.ts";
-import { ArgumentError, ShapeError } from "../helpers/errors.ts";
+import { ArgumentError, FormatError, ShapeError } from "../helpers/errors.ts";
 import { checkChoice, checkInteger, checkOptions, checkText, describe } from "../helpers/options.ts";
 import { encodePng } from "../helpers/png.ts";
 import { protoBytes, type ProtoWriter } from "../helpers/protobuf.ts";
@@ -63,7 +63,7 @@ let writers = 0;
 
 /**
  * Writes what TensorBoard shows, to an event file of its own in `logDir`: `tensorboard --logdir runs`. Numbers and host
- * arrays are in the file when the call returns; of tensors, when what it gives is awaited.
+ * arrays are in the file when the call returns; of tensors, when what it gives is awaited, or what `close` gives.
  *
  * ```ts ignore files
  * import { nn } from "../../mod.ts";
@@ -77,6 +77,9 @@ export class SummaryWriter {
   /** The event file. */
   readonly path: string;
   private readonly file: LogFile;
+  /** Records of values that are still being read. */
+  private readonly reading = new Set<Promise<void>>();
+  private isClosed = false;
 
   /** Makes the folder and the file. @throws {FormatError} naming the file and why it cannot be written */
   constructor(logDir: string | URL) {
@@ -90,7 +93,8 @@ export class SummaryWriter {
   }
 
   /** A value of a summary, as an event. */
-  private add(action: string, tag: string, write: (w: ProtoWriter) => void, step: number): void {
+  private add(action: string, tag: string, write: (w: ProtoWriter) => void, step: number, isLate = false): void {
+    if (this.isClosed && !isLate) throw new FormatError("log", { file: this.path, reason: "it is closed" });
     checkText(action, "the tag", tag);
     checkInteger(action, "step", step, 0);
     const event = protoBytes((w) => {
@@ -105,10 +109,27 @@ export class SummaryWriter {
     this.file.append(framed(event));
   }
 
+  /** A record of a value that is read first, and comes into the file before that is closed. */
+  private addLate<T>(
+    value: () => Promise<T>,
+    [action, tag, step]: readonly [action: string, tag: string, step: number],
+    write: (w: ProtoWriter, x: T) => void,
+  ): Promise<void> {
+    if (this.isClosed) this.add(action, tag, () => {}, step);
+    const done = value().then((x) => this.add(action, tag, (w) => write(w, x), step, true)).finally(() => {
+      this.reading.delete(done);
+      if (this.isClosed && this.reading.size === 0) this.file.close();
+    });
+    this.reading.add(done);
+    return done;
+  }
+
   /** A number at a step. */
   addScalar(tag: string, value: number | Tensor, step = 0): Promise<void> {
     const action = "log a scalar";
-    if (typeof value !== "number") return numberOf(action, value).then((x) => this.addScalar(tag, x, step));
+    if (typeof value !== "number") {
+      return this.addLate(() => numberOf(action, value), [action, tag, step], (w, x) => w.float(2, x));
+    }
     this.add(action, tag, (w) => w.float(2, value), step);
     return Promise.resolve();
   }
@@ -126,8 +147,10 @@ export class SummaryWriter {
     const action = "log a histogram";
     checkOptions(action, options, ["bins"]);
     const bins = checkInteger(action, "bins", options.bins ?? 64, 1);
-    const all = values instanceof Tensor ? Array.from(await values.data(), Number) : Array.from(values, Number);
-    this.add(action, tag, (w) => w.chunk(5, histogramOf(all, bins)), step);
+    const write = (w: ProtoWriter, all: ArrayLike<number | bigint>): void =>
+      w.chunk(5, histogramOf(Array.from(all, Number), bins));
+    if (values instanceof Tensor) await this.addLate(() => values.data(), [action, tag, step], write);
+    else this.add(action, tag, (w) => write(w, values), step);
   }
   /**
    * An image at a step: `[C, H, W]` of 1, 3 or 4 channels, or as `dataformats` says; uint8, or floats from 0 to 1.
@@ -151,14 +174,12 @@ export class SummaryWriter {
     }
     const x = form === "CHW" ? image.permute([1, 2, 0]) : form === "HW" ? image.unsqueeze(2) : image;
     const scaled = x.isFloatingPoint() ? x.float().clamp(0, 1).mul(255).round() : x;
-    const pixels = Uint8Array.from(await scaled.data(), Number), [height, width, channels] = x.shape;
-    const png = encodePng(pixels, width, height, channels);
-    const write = (w: ProtoWriter): void =>
+    const [height, width, channels] = x.shape;
+    await this.addLate(() => scaled.data(), [action, tag, step], (w, pixels) =>
       w.message(4, (image) => {
         [height, width, channels].forEach((n, i) => image.uint(i + 1, n));
-        image.chunk(4, png);
-      });
-    this.add(action, tag, write, step);
+        image.chunk(4, encodePng(Uint8Array.from(pixels, Number), width, height, channels));
+      }));
   }
   /** Text at a step, Markdown. */
   addText(tag: string, text: string, step = 0): Promise<void> {
@@ -173,14 +194,22 @@ export class SummaryWriter {
     }, step);
     return Promise.resolve();
   }
-  /** All that was logged is in the file already. */
-  flush(): void {}
-  /** Closes the file. */
-  close(): void {
-    this.file.close();
+  /** All that was logged is in the file when what it gives is awaited; of numbers and host arrays, already. */
+  async flush(): Promise<void> {
+    await Promise.allSettled(this.reading);
+  }
+  /** Closes the file: at once, or when values that are being read are in it, which may be awaited. */
+  close(): Promise<void> {
+    this.isClosed = true;
+    if (this.reading.size === 0) this.file.close();
+    return this.flush();
   }
   /** As {@linkcode SummaryWriter.close}. */
   [Symbol.dispose](): void {
     this.close();
+  }
+  /** As {@linkcode SummaryWriter.close}, and waits for it. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
   }
 }

@@ -46,6 +46,31 @@ Deno.test("optim: a loss can be read after clipping and the step, also under jit
   await close(w.sum(), [want], 1e-4);
 });
 
+Deno.test("optim: the loss and the norm are read after a step as PyTorch's loops have it, also scaled and under jit", async () => {
+  for (const [isScaled, isCaptured] of [[false, false], [false, true], [true, false], [true, true]]) {
+    const w = Tensor.ones([2], { requiresGrad: true }), optimizer = new optim.SGD([w], { lr: 1 });
+    const scaler = new optim.GradScaler({ initScale: 8 });
+    const body = (x: Tensor) =>
+      Tensor.train(() => {
+        optimizer.zeroGrad();
+        const loss = w.mul(x).sum();
+        (isScaled ? scaler.scale(loss) : loss).backward();
+        if (isScaled) scaler.unscale(optimizer);
+        const norm = optim.clipGradNorm([w], 1);
+        if (isScaled) scaler.step(optimizer);
+        else optimizer.step();
+        scaler.update();
+        return { loss, norm };
+      });
+    const step = isCaptured ? jit(body) : body, seen: number[][] = [];
+    for (let i = 0; i < 4; i++) {
+      const { loss, norm } = step(new Tensor([3, 4], { dtype: "float32" }).realize());
+      seen.push([Math.round(await loss.item()), Math.round(await norm.item())]);
+    }
+    assert.deepEqual(seen, [[7, 5], [2, 5], [-3, 5], [-8, 5]]);
+  }
+});
+
 Deno.test("optim: GradScaler leaves out steps that overflow, shrinks, and grows again, under jit", async () => {
   for (const jitted of [false, true]) {
     const w = Tensor.ones([2], { dtype: "float16", requiresGrad: true }), optimizer = new optim.SGD([w], { lr: 1 / 8 });

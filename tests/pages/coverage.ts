@@ -3,7 +3,8 @@
  * on what dtypes, and counts those whose values are right. Rows of tests/pages/parity.ts that no case computes are
  * looked up in the table of random programs, whose values are compared, and in what recorder.ts noted while tests ran: a
  * member by its name, a rule by the name of a test. The tests found go to asserted.json, which tests/run.ts holds true:
- * each must have passed. `deno task coverage`, or with `--record FILE` to reuse what the recorder wrote.
+ * each must have passed. A row keeps its test: those that rows have are run again, and all others only where a row is new
+ * or its test no longer says so. `deno task coverage`, or with `--record FILE` to reuse what the recorder wrote.
  *
  * @module
  */
@@ -80,17 +81,24 @@ const RECORDED = [
 /** A test, by file and name. */
 type Test = readonly [file: string, name: string];
 
-/** What the recorder noted: tests by what reached their assertions; those of "" are all that passed. */
-async function recorded(): Promise<Map<string, Test[]>> {
+type Recorded = ReadonlyMap<string, readonly Test[]>;
+
+/**
+ * What the recorder noted: tests by what reached their assertions; those of "" are all that passed. Of the tests of
+ * asserted.json alone, or of all.
+ */
+async function recorded(all: boolean): Promise<Recorded> {
   const given = Deno.args.indexOf("--record"), path = given < 0 ? await Deno.makeTempFile() : Deno.args[given + 1];
   if (given < 0) {
+    const files = all ? RECORDED : [...new Set([...asserted.values()].map(([file]) => file))];
+    if (files.length === 0) return new Map();
     await new Deno.Command(Deno.execPath(), {
       args: [
         ...["test", "-A", "--no-check", "--preload=tests/pages/recorder.ts", `--ignore=${TIMED}`],
-        ...RECORDED.map((f) => `tests/${f}`),
+        ...files.map((f) => `tests/${f}`),
       ],
       cwd: ROOT,
-      env: { RECORD: path },
+      env: { RECORD: path, ...all ? {} : { ONLY: ASSERTED.href } },
       stdout: "null",
     }).output();
   }
@@ -133,21 +141,27 @@ function short(d: DType): string {
   return d.name.replace("bfloat", "bf").replace("float", "f").replace("uint", "u").replace("int", "i");
 }
 
-const tests = await recorded(), covered = await cover();
-const random = new Set(ALL_ROWS.flatMap(([, rows]) => rows.map((r) => r.name)));
 const asserted = new Map<string, Test>(Object.entries(JSON.parse(await Deno.readTextFile(ASSERTED).catch(() => "{}"))));
+const [covered, again] = await Promise.all([cover(), recorded(false)]);
+const random = new Set(ALL_ROWS.flatMap(([, rows]) => rows.map((r) => r.name)));
 
-/** The test of a row: the one that it had while that is still recorded, else the one that is most about it. */
-function testOf(name: string, word: string | undefined): Test | undefined {
+/** The tests of a row, best first. */
+function candidates(tests: Recorded, name: string, word: string | undefined): Test[] {
   const member = tests.get(name) ?? [], named = new RegExp(word ?? `\\b${name.split(".").pop()}\\b`);
   // a member by what was traced, first where a test is named for it; what cannot be traced by the name of a test
-  const all = [
+  return [
     ...member.filter(([, test]) => named.test(test)),
     ...member,
-    ...tests.get("")!.filter(([, t]) => named.test(t)),
+    ...(tests.get("") ?? []).filter(([, t]) => named.test(t)),
   ];
-  const before = asserted.get(name);
-  return all.find((test) => before !== undefined && test.join() === before.join()) ?? all[0];
+}
+
+let all: Recorded | undefined;
+
+/** The test of a row: the one that it had while that is still recorded, else the one of all that is most about it. */
+async function testOf(name: string, word: string | undefined): Promise<Test | undefined> {
+  const before = asserted.get(name)?.join(), kept = candidates(again, name, word).find((t) => t.join() === before);
+  return kept ?? candidates(all ??= await recorded(true), name, word)[0];
 }
 
 const used: Record<string, Test> = {};
@@ -182,7 +196,7 @@ for (const { number, title, rows } of PARITY) {
       byTests++;
       continue;
     }
-    const test = testOf(name, word);
+    const test = await testOf(name, word);
     const known = /^[\w.]+$/.test(name) && number !== "1.16" && number < "3.2" && number !== "1.17";
     if (test === undefined || (known && !exists(name))) {
       lines.push(`| \`${name}\`${text} | not yet | |`);

@@ -56,6 +56,22 @@ const values: [name: string, make: () => Tensor, want: unknown, dtype?: string][
   ["a gradient of a gradient", () => grad((x: Tensor) => grad((y: Tensor) => y.pow(3))(x))(2 as never) as Tensor, 12],
   ["jvp", () => jvp((x: Tensor) => x.mul(x), [3 as never], [1 as never])[1], 6, "float32"],
   ["cumprod of a list", () => new Tensor([1, 2, 3]).cumprod(), [1, 2, 6]],
+  ["cat of lists", () => Tensor.cat([[1, 2], [3]]), [1, 2, 3], "int32"],
+  ["cat of a list and floats", () => Tensor.cat([[1, 2], floats()]), [1, 2, 1.5, 2.5], "float32"],
+  ["cat of a wider array", () => floats().cat([new Float64Array([1])]), [1.5, 2.5, 1], "float64"],
+  ["stack of lists", () => Tensor.stack([[1, 2], [3, 4]], 1), [[1, 3], [2, 4]], "int32"],
+  ["stack of numbers and a sum", () => Tensor.stack([1, floats().sum(), 2]), [1, 4, 2], "float32"],
+  ["stack of a whole number and a fraction", () => new Tensor(1).stack([0.5]), [1, 0.5], "float32"],
+  ["where, the condition a list", () => Tensor.where([true, false], f32(7, 8), 0), [7, 0], "float32"],
+  ["einsum", () => Tensor.einsum("i,ij->j", [floats(), [[1, 2], [3, 4]]]), [9, 13], "float32"],
+  ["hstack", () => Tensor.hstack([[1], floats()]), [1, 1.5, 2.5]],
+  ["vstack", () => Tensor.vstack([floats(), [1, 2]]), [[1.5, 2.5], [1, 2]]],
+  ["dstack", () => Tensor.dstack([[1, 2], [3, 4]]), [[[1, 3], [2, 4]]]],
+  ["columnStack", () => Tensor.columnStack([[1, 2], floats()]), [[1, 1.5], [2, 2.5]]],
+  ["blockDiag", () => Tensor.blockDiag([[1], new Tensor([[2, 3]])]), [[1, 0, 0], [0, 2, 3]]],
+  ["cartesianProd", () => Tensor.cartesianProd([[1, 2], [3]]), [[1, 3], [2, 3]]],
+  ["multiDot", () => Tensor.multiDot([floats(), [[1, 2], [3, 4]], [1, 0]]), 9],
+  ["meshgrid", () => Tensor.meshgrid([[1, 2], [3, 4, 5]], { indexing: "xy" })[0], [[1, 2], [1, 2], [1, 2]]],
   ["destructuring", () => {
     const [a, b] = new Tensor([[1, 2], [3, 4]]);
     return a.sub(b);

@@ -218,6 +218,27 @@ Deno.test("TensorBoard: records have their checksums, and events their values", 
     assertThrows(() => other.addScalar("x", 1, 0.5), ArgumentError, "step must be an integer");
   }));
 
+Deno.test("TensorBoard: what is still being read when it is closed comes into the file", () =>
+  inFolder(async (dir) => {
+    const writer = new SummaryWriter(dir), x = new Tensor([0.5, 2]);
+    const late = writer.addScalar("loss", x.sum(), 1);
+    writer.addHistogram("x", x, 1);
+    writer.addImage("i", Tensor.ones([1, 2, 2]), 1);
+    writer.addScalar("loss", 3, 2);
+    const closed = writer.close();
+    assertThrows(() => writer.addScalar("loss", 4, 3), FormatError, "it is closed");
+    await assertRejects(async () => await writer.addScalar("loss", x.sum(), 3), FormatError, "it is closed");
+    await closed;
+    await late;
+    assertEquals(events(writer.path).slice(1).map((e) => e.get(2)![0]).sort(), [1, 1, 1, 2]);
+    {
+      await using other = new SummaryWriter(`${dir}/other`);
+      other.addScalar("loss", x.sum(), 7);
+    }
+    const [file] = Deno.readDirSync(`${dir}/other`);
+    assertEquals(events(`${dir}/other/${file.name}`)[1].get(2), [7]);
+  }));
+
 Deno.test("TensorBoard: a protobuf library reads the events by the published schema", () =>
   inFolder(async (dir) => {
     const writer = new SummaryWriter(dir);

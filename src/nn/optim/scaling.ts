@@ -7,6 +7,7 @@
 import { dtypes } from "../../dtype/dtype.ts";
 import { ArgumentError } from "../../helpers/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../../helpers/options.ts";
+import { noteMultiple, noteNorm } from "../../tensor/gradients/backward.ts";
 import { endGraphs } from "../../tensor/gradients/origins.ts";
 import { checkTensor } from "../../tensor/handle/base.ts";
 import { tensorList } from "../../tensor/handle/dims.ts";
@@ -67,7 +68,7 @@ export function clipGradsWithNorm(params: readonly Tensor[], maxNorm: number, to
 
 /**
  * Scales the gradients of `params` so that their norm, taken as one vector, is at most `maxNorm`. Returns the norm
- * before, a float32 scalar, lazily. `normType` is 2 unless given; Infinity is the largest magnitude.
+ * before, a float32 scalar, lazily; the optimizer's step computes it, too, so that it can be read after that. `normType` is 2 unless given; Infinity is the largest magnitude.
  *
  * ```ts
  * import { nn, Tensor } from "../../../mod.ts";
@@ -92,8 +93,9 @@ export function clipGradNorm(
       reason: `maxNorm is ${maxNorm} and normType ${normType}; both must be positive`,
     });
   }
-  const norm = totalNorm(action, gradients(action, list), options);
+  const grads = gradients(action, list), norm = totalNorm(action, grads, options);
   clipGradsWithNorm(list, maxNorm, norm);
+  noteNorm(grads, norm);
   return norm;
 }
 
@@ -161,9 +163,14 @@ export class GradScaler {
     this.growthTracker = new Tensor([0], { dtype: "int32", requiresGrad: false }).realize();
   }
 
-  /** `loss` times the scale, as PyTorch's; {@linkcode GradScaler.backward} needs no scaled loss. */
+  /**
+   * `loss` times the scale, as PyTorch's; the loss itself can be read after the step. {@linkcode GradScaler.backward} needs
+   * no scaled loss.
+   */
   scale(loss: Tensor): Tensor {
-    return checkTensor("scale a loss", "the loss", loss).mul(this.scaleFactor.reshape([]).to(loss.device));
+    const scaled = checkTensor("scale a loss", "the loss", loss).mul(this.scaleFactor.reshape([]).to(loss.device));
+    noteMultiple(scaled, loss);
+    return scaled;
   }
   /** `loss.backward()` of the scaled loss; returns the loss itself, in float32, unscaled. */
   backward(loss: Tensor): Tensor {
@@ -208,4 +215,7 @@ export class GradScaler {
       optimizer.step({ when: flag, also: [scale, tracker, ...also] });
     });
   }
+
+  /** Nothing: `step` has let the scale grow or shrink. Loops as PyTorch has them call it. */
+  update(): void {}
 }

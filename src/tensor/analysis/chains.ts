@@ -8,8 +8,7 @@ import { rangeOf } from "../../helpers/math.ts";
 import { checkInteger, checkNumber } from "../../helpers/options.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { uop } from "../../uop/core/uop.ts";
-import { TensorBase } from "../handle/base.ts";
-import { tensorList } from "../handle/dims.ts";
+import { type Operand, TensorBase } from "../handle/base.ts";
 import type { DecompositionTensor } from "../math/decompositions.ts";
 import type { ProductTensor } from "../math/products.ts";
 
@@ -36,8 +35,8 @@ export abstract class ChainTensor extends TensorBase {
   }
 
   /** The product of this and more matrices, in the order that takes the fewest multiplications. @throws {ShapeError} */
-  multiDot(tensors: readonly this[] | this): this {
-    const all = [this, ...tensorList("multiDot", tensors) as this[]];
+  multiDot(tensors: readonly Operand[] | TensorBase): this {
+    const all = this.withOthers("multiDot", tensors);
     if (all.length < 2) throw new ArgumentError("multiDot", { reason: "it takes at least one matrix more" });
     const first = this.ndim === 1, end = all[all.length - 1].ndim === 1;
     all.forEach((t, i) => {

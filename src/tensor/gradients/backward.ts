@@ -50,6 +50,22 @@ function tokenOf(t: TensorBase): object {
 /** The losses of a gradient. They are no larger than its own graph. */
 const losses = new WeakMap<TensorBase, readonly Loss[]>();
 
+/** Of multiples of losses: the losses, which are remembered with them. */
+const multiples = new WeakMap<TensorBase, BackwardTensor>();
+
+/** Notes that a loss, which is what is read, is differentiated by a multiple of it. */
+export function noteMultiple(multiple: TensorBase, loss: BackwardTensor): void {
+  multiples.set(multiple, loss);
+}
+
+/** What a gradient was clipped by, which is read after the step like a loss. */
+const norms = new WeakMap<TensorBase, TensorBase>();
+
+/** Notes the norm that gradients were clipped by: a step realizes it with the losses. */
+export function noteNorm(grads: readonly TensorBase[], norm: TensorBase): void {
+  norms.set(grads[0], norm);
+}
+
 /** Handles that stand for losses, which nobody else has. */
 const standIns = new WeakSet<TensorBase>();
 /** Whether a handle stands for a loss that is remembered. */
@@ -57,11 +73,16 @@ export function isRememberedLoss(t: TensorBase): boolean {
   return standIns.has(t);
 }
 
-/** The losses that filled these gradients and still exist, each once: `opt.step()` realizes them with the update. */
+/**
+ * The losses that filled these gradients and still exist, and norms that these were clipped by, each once: `opt.step()`
+ * realizes them with the update.
+ */
 export function lossesOf(grads: readonly TensorBase[]): TensorBase[] {
   const found = new Set<TensorBase>();
   for (const g of grads) {
     for (const { alive, tensor } of losses.get(g) ?? []) if (alive.deref() !== undefined) found.add(tensor);
+    const norm = norms.get(g);
+    if (norm !== undefined) found.add(norm);
   }
   return [...found];
 }
@@ -71,6 +92,7 @@ export function forgetLosses(grads: readonly TensorBase[]): void {
   for (const g of grads) {
     for (const { tensor } of losses.get(g) ?? []) forgetOrigin(tensor.uop);
     losses.delete(g);
+    norms.delete(g);
   }
 }
 
@@ -264,7 +286,8 @@ export abstract class BackwardTensor extends TensorBase {
     const gradients = computeGradient(root, seed, leaves.map(([, t]) => t.node));
     it.readAgain();
     noted.count++; // a replay that overwrites what these gradients read looks for them
-    const loss = this.remembered(), places = new Set(live.map((t) => placeOf(t.uop)));
+    const read = multiples.get(this), all = read === undefined ? [this] : [this, read];
+    const remembered = all.map((t) => t.remembered()), places = new Set(live.map((t) => placeOf(t.uop)));
     for (const [leaf, target] of leaves) {
       const g = gradients.get(target.node);
       if (g === undefined) continue;
@@ -275,7 +298,7 @@ export abstract class BackwardTensor extends TensorBase {
       const sum = before === undefined ? made : before.uop.add(made);
       const grad = leaf.wrap(isConstant(sum, places) ? sum : uop(Ops.DETACH, sum.dtype, [sum]));
       const known = before === undefined ? [] : losses.get(before) ?? [];
-      losses.set(grad, [...known.filter((l) => l.alive.deref() !== undefined), loss]);
+      losses.set(grad, [...known.filter((l) => l.alive.deref() !== undefined), ...remembered]);
       leaf.grad = grad;
     }
     return this;

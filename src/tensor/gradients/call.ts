@@ -14,7 +14,7 @@ import { isAlu, isComparison, opArity, opName, Ops } from "../../uop/core/ops.ts
 import { uop } from "../../uop/core/uop.ts";
 import { GradientArg } from "../../uop/graph/given_gradient.ts";
 import { resolve } from "../../uop/graph/resolve.ts";
-import { type Operand, TensorBase } from "../handle/base.ts";
+import { checkTensor, type Operand, TensorBase } from "../handle/base.ts";
 import { broadcastNodes, materializeShape } from "../handle/broadcast.ts";
 import { placed } from "../handle/creation.ts";
 import { castNode } from "../nodes/scalars.ts";
@@ -142,6 +142,16 @@ export abstract class CallTensor extends TensorBase {
   /** The product of this and `others`, multiplied pairwise; bools are and-ed. */
   uprod(others: readonly Operand[]): this {
     return balanced([this, ...listOf("multiply up", others).map((x) => this.ufix(x))], (a, b) => a.mul(b));
+  }
+
+  /** The functions of `layers` applied in turn. @throws {ArgumentError} unless they are functions */
+  sequential(layers: readonly ((x: this) => this)[]): this {
+    const given: unknown = layers;
+    if (!Array.isArray(given)) {
+      throw new ArgumentError("apply layers", { reason: `they must be a list of functions, not ${describe(given)}` });
+    }
+    for (const f of given) checkFunction("apply layers", "each", f);
+    return layers.reduce((x, f) => checkTensor("apply layers", "what a layer gives", f(x)), this as this);
   }
 
   /** The shape: sizes are numbers here, and bounds of themselves. */

@@ -310,8 +310,11 @@ export function sizedAs<T extends UOp | readonly UOp[] | TensorBase>(
 /** A tensor or a list of tensors, as a list. @throws {ArgumentError} for anything else */
 export function tensorList(action: string, tensors: unknown, name = "it"): TensorBase[] {
   const list = tensors instanceof TensorBase ? [tensors] : tensors;
-  if (!Array.isArray(list) || !Array.from(list).every(isTensor)) {
-    throw new ArgumentError(action, { reason: `${name} takes a list of tensors, not ${describeList(list)}` });
-  }
+  if (!Array.isArray(list) || !Array.from(list).every(isTensor)) throw listNeeded(action, list, name);
   return list;
+}
+
+/** What is thrown where a list of `what` is needed. */
+export function listNeeded(action: string, given: unknown, name = "it", what = "tensors"): ArgumentError {
+  return new ArgumentError(action, { reason: `${name} takes a list of ${what}, not ${describeList(given)}` });
 }

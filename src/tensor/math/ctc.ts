@@ -10,7 +10,7 @@ import { sameArray } from "../../helpers/math.ts";
 import { checkBoolean, checkChoice, checkInteger, checkOptions } from "../../helpers/options.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { constant, type UOp, uop, variable } from "../../uop/core/uop.ts";
-import { checkTensor, type NestedArray, TensorBase } from "../handle/base.ts";
+import { type NestedArray, TensorBase, type TensorLike } from "../handle/base.ts";
 import { hostValues } from "../nodes/select.ts";
 import type { CriterionTensor } from "./criteria.ts";
 import type { LossOptions } from "./loss.ts";
@@ -54,7 +54,7 @@ export abstract class CtcTensor extends TensorBase {
    * @throws {ShapeError} where they do not fit, {DTypeError} for targets that are no integers
    */
   ctcLoss(
-    targets: this,
+    targets: TensorLike,
     inputLengths: this | NestedArray | number,
     targetLengths: this | NestedArray | number,
     options: CtcOptions = {},
@@ -66,16 +66,16 @@ export abstract class CtcTensor extends TensorBase {
     const single = this.ndim === 2,
       x = single ? this.unsqueeze(1) : this,
       d = promote(floatOf(this.dtype), dtypes.float32);
-    checkTensor(action, "targets", targets);
-    if (x.ndim !== 3 || targets.ndim > 2 || targets.ndim < 1) {
+    const goals = this.tensorOf(action, "targets", targets);
+    if (x.ndim !== 3 || goals.ndim > 2 || goals.ndim < 1) {
       throw new ShapeError(action, {
-        shapes: [this.shape, targets.shape],
+        shapes: [this.shape, goals.shape],
         reason: "it takes log-probabilities [T, N, C] and targets [N, S]",
       });
     }
-    if (!targets.dtype.isInt) {
+    if (!goals.dtype.isInt) {
       throw new DTypeError(`${action} with targets of dtype`, {
-        dtypes: [targets.dtype],
+        dtypes: [goals.dtype],
         reason: "classes are integers",
       });
     }
@@ -93,9 +93,9 @@ export abstract class CtcTensor extends TensorBase {
     });
     const [T, L] = lengths;
     checkLengths(action, "inputLengths", T.uop, steps);
-    checkLengths(action, "targetLengths", L.uop, targets.shape[targets.ndim - 1]);
-    checkClasses(action, targets, L.uop, classes);
-    let labels = targets.cast(int);
+    checkLengths(action, "targetLengths", L.uop, goals.shape[goals.ndim - 1]);
+    checkClasses(action, goals, L.uop, classes);
+    let labels = goals.cast(int);
     if (labels.ndim === 1 && n === 1) labels = labels.unsqueeze(0);
     else if (labels.ndim === 1) { // one after the other
       const most = labels.shape[0], place = labels.constLike(1).cumsum(0).sub(1).unsqueeze(0);
@@ -103,7 +103,7 @@ export abstract class CtcTensor extends TensorBase {
       labels = most === 0 ? labels.reshape([1, 0]).expand([n, 0]) : labels.take(at);
     } else if (labels.shape[0] !== n) {
       throw new ShapeError(action, {
-        shapes: [this.shape, targets.shape],
+        shapes: [this.shape, goals.shape],
         axis: 0,
         reason: `there must be ${n} targets`,
       });

@@ -15,9 +15,9 @@ import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, type UOp, uop } from "../../uop/core/uop.ts";
 import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
-import { checkTensor, maybeTensor, type Operand, TensorBase } from "../handle/base.ts";
+import { checkTensor, isTensor, maybeTensor, type Operand, TensorBase } from "../handle/base.ts";
 import { broadcastShape, checkSameDevice } from "../handle/broadcast.ts";
-import { tensorList } from "../handle/dims.ts";
+import { listNeeded } from "../handle/dims.ts";
 import { asFloats } from "../handle/weak_numbers.ts";
 import type { ActivationTensor } from "../ops/activation.ts";
 import type { ReduceTensor } from "../ops/reduce.ts";
@@ -146,12 +146,18 @@ export abstract class LinalgTensor extends TensorBase {
    * Sums of products by index letters: `Tensor.einsum("ij,jk->ik", [a, b])`. Knows `...`, repeated letters within an
    * operand (diagonals) and formulas without `->` (letters that occur once, in alphabetical order). Operands are
    * contracted from left to right, so no intermediate holds more letters than it must. Bools and small integers widen as
-   * in a sum.
+   * in a sum. Lists of numbers beside a tensor are tensors.
    * @throws {ArgumentError} for a malformed formula @throws {ShapeError} where sizes of a letter differ
    */
   static einsum<T extends LinalgTensor, N extends string = string>(
     formula: string,
     operands: readonly T[],
+    options?: Checked<ProductOptions, N>,
+  ): T;
+  /** Lists and numbers beside a tensor. */
+  static einsum<T extends LinalgTensor, N extends string = string>(
+    formula: string,
+    operands: readonly [T, ...Operand[]],
     options?: Checked<ProductOptions, N>,
   ): T;
   /** Sums of products by index letters, the operands as arguments, as PyTorch has them. */
@@ -170,8 +176,12 @@ export abstract class LinalgTensor extends TensorBase {
       throw new ArgumentError(action, { reason: "it takes one list of tensors, then options" });
     }
     checkOptions(action, options, ["dtype"]);
-    const given = isList ? rest[0] : rest.filter((x) => x !== undefined && x !== options);
-    const operands = tensorList(action, given) as T[];
+    const given: readonly Operand[] = Array.from(
+      isList ? rest[0] as Operand[] : rest.filter((x) => x !== undefined && x !== options) as Operand[],
+    );
+    const home = given.find(isTensor);
+    if (home === undefined) throw listNeeded(action, given, "it", "at least one tensor");
+    const operands = given.map((x) => (home as T).operand(x, action) as T);
     const { inputs, output } = parseEinsum(formula, operands);
     const out = options?.dtype === undefined ? sumOf(promoteAll(operands.map((t) => t.dtype))) : toDType(options.dtype);
     const result = contract(formula, inputs, output, sumDType(out));

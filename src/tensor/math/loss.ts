@@ -15,8 +15,9 @@ import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, iota, type UOp, uop } from "../../uop/core/uop.ts";
 import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
-import { checkTensor, maybeTensor, type Operand, TensorBase, type TensorLike } from "../handle/base.ts";
+import { checkTensor, type Operand, TensorBase, type TensorLike } from "../handle/base.ts";
 import { checkSameDevice } from "../handle/broadcast.ts";
+import { isList } from "../nodes/host.ts";
 import { floatConst, logNode } from "../nodes/numeric.ts";
 import { castNode } from "../nodes/scalars.ts";
 import { hostValues } from "../nodes/select.ts";
@@ -38,7 +39,7 @@ export interface LossOptions {
 /** Options of {@linkcode LossTensor.crossEntropy}. */
 export interface CrossEntropyOptions extends LossOptions {
   /** One factor a class, `[C]`. */
-  readonly weight?: TensorBase;
+  readonly weight?: TensorLike;
   /** Labels that count nothing. */
   readonly ignoreIndex?: number;
   /** The share of the uniform distribution. Default 0. */
@@ -81,14 +82,18 @@ export abstract class LossTensor extends TensorBase {
    * @throws {ShapeError} where Y is not of this shape without the classes @throws {DTypeError} where Y is no integer
    * @throws {IndexError} for labels known on the host that name no class; others have loss 0 and count in the mean
    */
-  nllLoss(Y: TensorLike, weight?: this, options: LossOptions & { readonly ignoreIndex?: number } = {}): this {
+  nllLoss(
+    Y: TensorLike,
+    weight?: TensorLike | null,
+    options: LossOptions & { readonly ignoreIndex?: number } = {},
+  ): this {
     checkOptions("compute nllLoss", options, ["ignoreIndex", "reduction"]);
     const { ignoreIndex, reduction = "mean" } = options;
     if (ignoreIndex !== undefined) checkInteger("compute nllLoss", "ignoreIndex", ignoreIndex);
     checkReduction("compute nllLoss", reduction);
     const axis = this.ndim === 1 ? 0 : 1,
       classes = this.shape[axis],
-      weights = maybeTensor("weigh classes", "weight", weight),
+      weights = this.classWeights(weight),
       y = this.tensorOf("compute nllLoss", "Y", Y);
     this.checkLabels("compute nllLoss", y, axis);
     this.checkClasses("compute nllLoss", y, axis, ignoreIndex);
@@ -116,11 +121,12 @@ export abstract class LossTensor extends TensorBase {
    * @throws {ShapeError} where Y has neither shape @throws {DTypeError} for labels that are no integers
    * @throws {IndexError} for labels known on the host that name no class; others have loss 0 and count in the mean
    */
-  crossEntropy(Y: TensorLike, weight?: TensorBase | CrossEntropyOptions | null, options?: CrossEntropyOptions): this {
-    const isWeight = weight instanceof TensorBase, given = (isWeight ? options : weight ?? options) ?? {};
+  crossEntropy(Y: TensorLike, weight?: TensorLike | CrossEntropyOptions | null, options?: CrossEntropyOptions): this {
+    const isWeight = weight instanceof TensorBase || isList(weight),
+      given = (isWeight ? options : weight ?? options) ?? {};
     checkOptions("compute crossEntropy", given, ["weight", "ignoreIndex", "reduction", "labelSmoothing"]);
     const { reduction = "mean", labelSmoothing = 0, ignoreIndex } = given;
-    const among = maybeTensor("weigh classes", "weight", given.weight);
+    const among = this.classWeights(given.weight);
     if (isWeight && among !== undefined || !isWeight && weight && options) {
       throw new ArgumentError("compute crossEntropy", {
         reason: isWeight
@@ -128,7 +134,7 @@ export abstract class LossTensor extends TensorBase {
           : "options came twice; give them as one object",
       });
     }
-    const factors = (isWeight ? weight : among) as this | undefined;
+    const factors = isWeight ? this.classWeights(weight) : among;
     if (ignoreIndex !== undefined) checkInteger("compute crossEntropy", "ignoreIndex", ignoreIndex);
     checkReduction("compute crossEntropy", reduction);
     checkSmoothing("compute crossEntropy", labelSmoothing);
@@ -156,6 +162,10 @@ export abstract class LossTensor extends TensorBase {
     return made.sum().div((own === undefined ? counts!.cast(made.dtype) : keep(own)).sum());
   }
 
+  /** The factors of classes that are given, a tensor or a list. */
+  private classWeights(weight: TensorLike | null | undefined): this | undefined {
+    return weight === undefined || weight === null ? undefined : this.tensorOf("weigh classes", "weight", weight);
+  }
   /** Throws unless there is one factor a class. */
   private checkFactors(weights: this, axis: number): void {
     const classes = this.shape[axis];

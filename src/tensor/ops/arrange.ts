@@ -8,8 +8,7 @@ import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
 import { rangeOf } from "../../helpers/math.ts";
 import { checkBoolean, checkCount, checkInteger, checkOptions, describe } from "../../helpers/options.ts";
 import { type Axes, checkIntegers, checkShape, resolveAxis } from "../handle/axes.ts";
-import { checkTensor, TensorBase } from "../handle/base.ts";
-import { tensorList } from "../handle/dims.ts";
+import { checkTensor, type Operand, TensorBase } from "../handle/base.ts";
 import type { ElementwiseTensor } from "./elementwise.ts";
 import type { JoinTensor } from "./join.ts";
 
@@ -261,33 +260,28 @@ export abstract class ArrangeTensor extends TensorBase {
   // ---- joining
 
   /** Beside each other: along the second axis, of lists along their only one. @throws {ShapeError} */
-  hstack(tensors: readonly this[] | this): this {
-    const [first, ...rest] = this.several("hstack", tensors).map((t) => t.atleast1d());
+  hstack(tensors: readonly Operand[] | TensorBase): this {
+    const [first, ...rest] = this.withOthers("hstack", tensors).map((t) => t.atleast1d());
     return first.cat(rest, first.ndim < 2 ? 0 : 1);
   }
   /** Above each other: along the first axis, of at least two. @throws {ShapeError} */
-  vstack(tensors: readonly this[] | this): this {
-    const [first, ...rest] = this.several("vstack", tensors).map((t) => t.atleast2d());
+  vstack(tensors: readonly Operand[] | TensorBase): this {
+    const [first, ...rest] = this.withOthers("vstack", tensors).map((t) => t.atleast2d());
     return first.cat(rest, 0);
   }
   /** Behind each other: along the third axis, of at least three. @throws {ShapeError} */
-  dstack(tensors: readonly this[] | this): this {
-    const [first, ...rest] = this.several("dstack", tensors).map((t) => t.atleast3d());
+  dstack(tensors: readonly Operand[] | TensorBase): this {
+    const [first, ...rest] = this.withOthers("dstack", tensors).map((t) => t.atleast3d());
     return first.cat(rest, 2);
   }
   /** Lists as columns beside each other, and matrices. @throws {ShapeError} */
-  columnStack(tensors: readonly this[] | this): this {
-    const [first, ...rest] = this.several("columnStack", tensors).map((t) => t.ndim < 2 ? t.reshape([-1, 1]) : t);
+  columnStack(tensors: readonly Operand[] | TensorBase): this {
+    const [first, ...rest] = this.withOthers("columnStack", tensors).map((t) => t.ndim < 2 ? t.reshape([-1, 1]) : t);
     return first.cat(rest, 1);
   }
-  /** This and more of them. */
-  private several(action: string, tensors: unknown): this[] {
-    return [this, ...tensorList(action, tensors) as this[]];
-  }
-
   /** Matrices along a diagonal, zeros elsewhere; lists are rows. @throws {ShapeError} above two axes */
-  blockDiag(tensors: readonly this[] | this): this {
-    const parts = this.several("blockDiag", tensors).map((t) => {
+  blockDiag(tensors: readonly Operand[] | TensorBase): this {
+    const parts = this.withOthers("blockDiag", tensors).map((t) => {
       if (t.ndim > 2) throw new ShapeError("blockDiag", { shapes: [t.shape], reason: "it takes matrices" });
       return t.atleast2d();
     });
@@ -302,8 +296,8 @@ export abstract class ArrangeTensor extends TensorBase {
   }
 
   /** All choices of an element of this and one of each of `tensors`, all 1-D: one a row. @throws {ShapeError} for other ranks */
-  cartesianProd(tensors: readonly this[] | this): this {
-    const all = this.several("cartesianProd", tensors), bad = all.find((t) => t.ndim !== 1);
+  cartesianProd(tensors: readonly Operand[] | TensorBase): this {
+    const all = this.withOthers("cartesianProd", tensors), bad = all.find((t) => t.ndim !== 1);
     if (bad !== undefined) throw new ShapeError("cartesianProd", { shapes: [bad.shape], reason: "it takes lists" });
     if (all.length === 1) return this.wrap(this.uop);
     const [first, ...rest] = this.meshgrid(all.slice(1)).map((t) => t.flatten());

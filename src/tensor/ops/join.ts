@@ -14,7 +14,7 @@ import { deviceOf, shapeOf } from "../../uop/core/shape.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import { extentsOf } from "../../uop/graph/extent.ts";
 import { type Axes, checkIntegers, checkShape, resolveAxis } from "../handle/axes.ts";
-import { TensorBase } from "../handle/base.ts";
+import { type Operand, TensorBase } from "../handle/base.ts";
 import { checkSameDevice } from "../handle/broadcast.ts";
 import {
   chunkSizes,
@@ -23,10 +23,10 @@ import {
   dimNode,
   hasVariable,
   largestSizes,
+  listNeeded,
   rolled,
   type Shape,
   splitAxis,
-  tensorList,
   withSizes,
 } from "../handle/dims.ts";
 import { catNodes, type Pair } from "../nodes/movement_nodes.ts";
@@ -87,12 +87,12 @@ export abstract class JoinTensor extends TensorBase {
   }
 
   /**
-   * Joins this and `tensors` along `dim`. Dtypes are promoted.
+   * Joins this and `tensors` along `dim`; lists of numbers among them are tensors. Dtypes are promoted.
    *
    * @throws {ShapeError} if they differ on another axis
    */
-  cat(tensors: readonly TensorBase[] | TensorBase, dim = 0): this {
-    const all = [this as TensorBase, ...tensorList("cat", tensors)];
+  cat(tensors: readonly Operand[] | TensorBase, dim = 0): this {
+    const all = this.withOthers("cat", tensors);
     const shape = this.shape;
     const axis = resolveAxis("cat", dim, shape), home = all.find((t) => deviceOf(t.uop) !== null);
     for (const [i, t] of all.entries()) {
@@ -114,9 +114,16 @@ export abstract class JoinTensor extends TensorBase {
     return this.wrap(catNodes(all.map((t) => t.uop.cast(dtype)), axis));
   }
 
+  /** This, and more tensors, lists or numbers as tensors. @throws {ArgumentError} for what is no list of them */
+  protected withOthers(action: string, others: readonly Operand[] | TensorBase): this[] {
+    const list: unknown = others instanceof TensorBase ? [others] : others;
+    if (!Array.isArray(list)) throw listNeeded(action, others);
+    return [this, ...Array.from(list, (x: Operand) => this.operand(x, action) as this)];
+  }
+
   /** Joins this and `tensors` along a new axis. @throws {ShapeError} if the shapes differ */
-  stack(tensors: readonly TensorBase[] | TensorBase, dim = 0): this {
-    const all = [this as TensorBase, ...tensorList("stack", tensors)];
+  stack(tensors: readonly Operand[] | TensorBase, dim = 0): this {
+    const all = this.withOthers("stack", tensors);
     const shape = this.shape;
     const axis = resolveAxis("stack", dim, shape, shape.length + 1);
     const dtype = promoteAll(all.map((t) => t.dtype)), home = all.find((t) => deviceOf(t.uop) !== null);
@@ -216,13 +223,13 @@ export abstract class JoinTensor extends TensorBase {
    * @param options `indexing` "ij" (default) or "xy"
    */
   meshgrid(
-    tensors: readonly TensorBase[] | TensorBase = [],
+    tensors: readonly Operand[] | TensorBase = [],
     options: { readonly indexing?: "ij" | "xy" } = {},
   ): this[] {
     checkOptions("meshgrid", options, ["indexing"]);
     const indexing = options.indexing ?? "ij";
     checkChoice("meshgrid", "indexing", indexing, ["ij", "xy"]);
-    const all = [this as TensorBase, ...tensorList("meshgrid", tensors)];
+    const all = this.withOthers("meshgrid", tensors);
     for (const t of all) {
       if (t.ndim > 1) {
         throw new ShapeError("meshgrid", { shapes: all.map((t) => t.shape), reason: "each must be 1-D or a scalar" });

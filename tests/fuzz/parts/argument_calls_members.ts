@@ -154,6 +154,7 @@ export const MEMBERS: Readonly<Record<string, Readonly<Record<string, MakeCall>>
     scale: of(scaler, tensor(f32(1))),
     backward: () => ({ self: scaler(), args: [tensor(weights()[0].sum())] }),
     unscale: () => ({ self: scaler(), args: [instance(sgd(), nn.optim.Optimizer, nn.optim.OptimizerGroup)] }),
+    update: of(scaler),
     step: () => ({
       self: scaler(),
       args: [instance(sgd(), nn.optim.Optimizer, nn.optim.OptimizerGroup), opts({ also: tensors([f32(1)]) })],

@@ -13,6 +13,7 @@ import {
   index,
   int,
   ints,
+  joined,
   kept,
   limit,
   list,
@@ -25,7 +26,6 @@ import {
   record,
   shares,
   tensor,
-  tensors,
   value,
 } from "./argument_kinds.ts";
 
@@ -167,7 +167,7 @@ export const OPS: Readonly<Record<string, MakeCall>> = {
   addr: on(tensor(f32(2)), tensor(f32(3)), added),
   baddbmm: ofMade(() => f32(1, 2, 3), () => [tensor(f32(1, 2, 4)), tensor(f32(1, 4, 3)), added]),
   addbmm: on(tensor(f32(1, 2, 4)), tensor(f32(1, 4, 3)), added),
-  multiDot: on(tensors([f32(3, 2), f32(2, 4)])),
+  multiDot: on(joined([f32(3, 2), f32(2, 4)])),
   trace: on(),
   matrixPower: ofMade(() => f32(2, 2), () => [int(2)]),
   unbind: on(maybe(int(0))),
@@ -183,8 +183,8 @@ export const OPS: Readonly<Record<string, MakeCall>> = {
   selectScatter: on(tensor(f32(3)), int(0), int(1)),
   sliceScatter: on(tensor(f32(1, 3)), maybe(int(0)), opts({ start: int(0), end: int(1), step: int(1) })),
   diagonalScatter: on(tensor(f32(2)), opts({ offset: int(0), dim1: int(0), dim2: int(1) })),
-  ...same(on(tensors([f32(2, 3)])), "hstack vstack dstack columnStack blockDiag"),
-  cartesianProd: ofMade(() => f32(2), () => [tensors([f32(2)])]),
+  ...same(on(joined([f32(2, 3)])), "hstack vstack dstack columnStack blockDiag"),
+  cartesianProd: ofMade(() => f32(2), () => [joined([f32(2)])]),
   combinations: ofMade(() => f32(3), () => [opts({ r: int(2), withReplacement: bool(true) })]),
   tile: on(axes([2, 1])),
   diag: ofMade(() => i32([1, 2]), () => [maybe(int(0))]),
@@ -224,14 +224,14 @@ export const OPS: Readonly<Record<string, MakeCall>> = {
     opts({ reduction, margin: num(1), p: num(2), eps: num(1e-3), swap: bool(true) }),
   ),
   ctcLoss: ofMade(() => f32(4, 1, 3), () => [
-    tensor(new Tensor([[1, 2]])),
+    listed(new Tensor([[1, 2]])),
     operand([4]),
     operand([2]),
     opts({ blank: int(0), reduction, zeroInfinity: bool(true) }),
   ]),
   crossEntropy: on(
     listed(i32([0, 2])),
-    maybe(either(f32(3), tensor(f32(3)), record({}))),
+    maybe(either(f32(3), listed(f32(3)), record({}))),
     opts({ ignoreIndex: int(1), reduction, labelSmoothing: num(0.1) }),
   ),
   binaryCrossentropyLogits: on(

@@ -73,14 +73,12 @@ export const listed: (value: Tensor) => Arg = maker(
 );
 /** A list of tensors. */
 export const tensors: (value: Tensor[]) => Arg = maker(kind("tensors", (x) => isTensor(x) || listOf(isTensor)(x)));
+const isOperand = (x: unknown): boolean =>
+  isTensor(x) || ["number", "boolean", "bigint"].includes(typeof x) || Array.isArray(x) || ArrayBuffer.isView(x);
 /** What stands beside a tensor. */
-export const operand: (value: unknown) => Arg = maker(
-  kind(
-    "operand",
-    (x) =>
-      isTensor(x) || ["number", "boolean", "bigint"].includes(typeof x) || Array.isArray(x) || ArrayBuffer.isView(x),
-  ),
-);
+export const operand: (value: unknown) => Arg = maker(kind("operand", isOperand));
+/** A list of tensors, and of what stands beside them. */
+export const joined: (value: Tensor[]) => Arg = maker(kind("operands", (x) => isTensor(x) || listOf(isOperand)(x)));
 /** What data of a tensor may be. */
 export const data: (value: unknown) => Arg = maker(
   kind(
