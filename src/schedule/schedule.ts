@@ -528,10 +528,14 @@ function bind(
       if (made === undefined) continue;
       noteMade(original, made);
       if (original.op === Ops.CONTIGUOUS || original.op === Ops.COPY) moveWrites(original, storageBelow(made));
-      if (original.becomes === undefined && latest(original) !== made) original.becomes = made;
+      if (
+        original.becomes === undefined && latest(original) !== made && (divided !== undefined || !isMemoryNow(original))
+      ) {
+        original.becomes = made;
+      }
     }
     for (const [u, made] of now) {
-      if (u.becomes !== undefined || divided !== undefined) continue;
+      if (u.becomes !== undefined || divided !== undefined || isMemoryNow(u)) continue;
       u.becomes = made;
       noteMade(u, made); // handles may name it that are of no root here
     }
@@ -541,6 +545,11 @@ function bind(
   };
   const { order } = key;
   return { variant, buffers, lines, vars, temporaries: blocks, written, storages, made: fresh, order, cached, commit };
+}
+
+/** Whether a node is a shape of memory already: what shows all of it may become that too, and be cut off from gradients. */
+function isMemoryNow(u: UOp): boolean {
+  return stripReshape(u).op === Ops.BUFFER;
 }
 
 function isVersion(node: UOp, storage: Storage, version: number): boolean {
