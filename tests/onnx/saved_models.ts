@@ -153,7 +153,16 @@ export function savedModels(): Record<string, SavedModel> {
       f: (
         a,
         b,
-      ) => [a.floorDiv(b), a.mod(b), a.bitwiseXor(b), a.maximum(b), a.lshift(2), a.rshift(1), a.lt(b).where(a, b)],
+      ) => [
+        a.floorDiv(b),
+        a.mod(b),
+        a.bitwiseXor(b),
+        a.maximum(b),
+        a.lshift(2),
+        a.rshift(1),
+        a.lt(b).where(a, b),
+        a.reshape([1, 1, 2, 2]).conv2d(b.reshape([1, 1, 2, 2]), undefined, { padding: 1 }),
+      ],
       args: [ids([[7, -7, 2147483, -2147483]]), ids([[2, -3, 5, -1]])],
       has: ["Mod", "BitwiseXor", "Max", "BitShift", "Less", "Where"],
     },
