@@ -134,6 +134,12 @@ export function savedModels(): Record<string, SavedModel> {
       args: [far, ...tailsOf(far.double()).map((y) => y.float().realize())],
       has: ["Floor", "Exp"],
     },
+    // fewer distinct values than places: those beyond pick nothing
+    distinct: {
+      f: (x) => x.unique({ size: 9, fillValue: -1 }),
+      args: [ids([[3, 1, 3, 2], [1, 1, 5, 3]])],
+      has: ["TopK"],
+    },
     // an input is called as results without a name are
     criterion: {
       f: (x, y) => x.crossEntropy(y),
