@@ -158,6 +158,9 @@ export class CText {
         ...plan.variables.map((v) =>
           `  size: ${v.name}, from ${v.min} to ${v.max}; the run gives 1 for another, else 0`
         ),
+        ...(plan.variables.length === 0
+          ? []
+          : ["  arrays lie as they do of the largest sizes, whatever the sizes are"]),
       ]).flat(),
       `  memory: a context of ${this.contextBytes} bytes beside its pointers; the ${
         plan.weightBytes + plan.stateBytes

@@ -108,11 +108,11 @@ function checkArguments(action: string, args: readonly unknown[]): void {
   }
 }
 
-/** Variables that arguments bind. */
+/** Variables that arguments bind: of each argument those of its axes, in their order, then others. */
 function variablesOf(args: readonly unknown[]): { name: string; min: number; max: number }[] {
   const out = new Map<string, { name: string; min: number; max: number }>();
   for (const [, t] of pathsOf(args, isTensor)) {
-    for (const u of toposort([t.uop, ...(extentsOf(t.uop) ?? []).filter((e) => e !== undefined)])) {
+    for (const u of toposort([...(extentsOf(t.uop) ?? []).filter((e) => e !== undefined), t.uop])) {
       if (u.op !== Ops.BIND) continue;
       const { name, min, max } = argOf(u.src[0], Ops.VARIABLE);
       out.set(name, { name, min, max });

@@ -453,11 +453,11 @@ export async function planExports(
     const fill = (list: readonly Uint8Array[], numbers: readonly number[]): Map<number, Uint8Array> => {
       return new Map(numbers.map((n, i) => [n, list[i]]));
     };
-    const variables = new Map(planner.variables);
-    for (const v of call.variables) {
+    const variables = new Map(call.variables.map((v) => {
       const name = planner.variableName(v.name);
-      if (!variables.has(name)) variables.set(name, { ...v, name });
-    }
+      return [name, { ...v, name }];
+    }));
+    for (const [name, v] of planner.variables) variables.set(name, v); // in the order of the arguments, not of kernels
     made.push({
       entry,
       own: new Set([...inputs, ...outputs]),

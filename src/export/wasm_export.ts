@@ -246,14 +246,17 @@ export function methodType(e: PlanEntry, isLater: boolean): string[] {
 function wasmTypes(entries: readonly PlanEntry[]): string {
   const [{ plan: { name, arrays } }] = entries, title = name[0].toUpperCase() + name.slice(1);
   const needs = needsOf(entries), bytes = "string | URL | BufferSource";
+  const isSized = entries.some((e) => e.plan.variables.length > 0);
   return [
     "/** Numbers in lists, or in lists of lists; bigint where the array has such. */",
     "export type Numbers = readonly (number | bigint | Numbers)[];",
     `/** Views of the module's memory, and the run of it. */`,
     `export interface ${title} {`,
     ...[...shownNames(entries)].map(([n, known]) => {
-      const { dtype, size } = arrays[n];
-      return `  /** ${size} numbers. */\n  readonly ${known}: ${jsArray(dtype)};`;
+      const { dtype, size, shape } = arrays[n];
+      return `  /** ${size} numbers${
+        isSized && shape.length > 1 ? `, [${shape.join(", ")}] whatever the sizes are` : ""
+      }. */\n  readonly ${known}: ${jsArray(dtype)};`;
     }),
     "  /** State as in the beginning. */",
     "  reset(): void;",

@@ -8,11 +8,12 @@ import { attachBuffer, type Buffer, bufferOf } from "../device/buffer.ts";
 import { type Checked, defaultDevice, type DeviceName, getDevice, knownDevice } from "../device/device.ts";
 import { fileDevice, FILES } from "../device/files.ts";
 import { takeTurn } from "../device/pressure.ts";
-import { arrayClass, type DType, type DTypeLike, dtypes, toDType } from "../dtype/dtype.ts";
+import { type DType, type DTypeLike, dtypes, toDType } from "../dtype/dtype.ts";
 import { ArgumentError, FormatError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
 import { checkInteger, checkOptions, describe } from "../helpers/options.ts";
 import { checkShape } from "../tensor/handle/axes.ts";
+import { hostNode } from "../tensor/handle/creation.ts";
 import { holdMemory } from "../tensor/realize.ts";
 import { Tensor } from "../tensor/tensor.ts";
 import { argOf, Storage } from "../uop/core/args.ts";
@@ -123,7 +124,9 @@ class MemorySource implements Source {
     return this.bytes.slice(offset, offset + nbytes);
   }
   tensor(offset: number, dtype: DType, shape: readonly number[]): Tensor {
-    return tensorOfBytes(this.read(offset, prod(shape) * dtype.itemsize), dtype, shape, this.device);
+    const nbytes = prod(shape) * dtype.itemsize;
+    checkRange(this, offset, nbytes);
+    return tensorOfBytes(this.bytes.subarray(offset, offset + nbytes), dtype, shape, this.device);
   }
   part(offset: number, size: number, name: string = this.name): Source {
     checkRange(this, offset, size);
@@ -140,19 +143,16 @@ function passesAsBits(dtype: DType): boolean {
   return dtype.isBool || dtype.isFloat && dtype.itemsize <= 2;
 }
 
-/** A tensor of little-endian bytes, on `device`. */
-export function tensorOfBytes(bytes: Bytes, dtype: DType, shape: readonly number[], device: string): Tensor {
+/** A tensor of little-endian bytes, which are copied, on `device`. */
+export function tensorOfBytes(bytes: Uint8Array, dtype: DType, shape: readonly number[], device: string): Tensor {
   if (dtype.isComplex) {
     return holdMemory(new Tensor(fromPairs(tensorOfBytes(bytes, dtype.real, [...shape, 2], device).uop)));
   }
   const target = device === FILES ? defaultDevice() : device;
-  const buffer = bytes.byteOffset === 0 && bytes.byteLength === bytes.buffer.byteLength
-    ? bytes.buffer
-    : bytes.slice().buffer;
-  if (dtype.isBool) return new Tensor(new Uint8Array(buffer), { dtype, device: target }).reshape(shape);
+  if (dtype.isBool) return new Tensor(bytes, { dtype, device: target }).reshape(shape);
   const raw = passesAsBits(dtype) ? bitsOf(dtype) : dtype;
-  const t = new Tensor(new (arrayClass<Uint8Array>(raw))(buffer), { device: target });
-  return (raw === dtype ? t : t.bitcast(dtype)).reshape(shape);
+  const t = holdMemory(new Tensor(hostNode(bytes, raw, shape, target)));
+  return raw === dtype ? t : t.bitcast(dtype);
 }
 
 /** A tensor on DISK: the elements of a range of a file, which it keeps open; they are pairs where it is complex. */

@@ -123,6 +123,26 @@ int main(void) {
   near(printed, await net.call(all.shrink([[0, 5], null])).softmax().data() as Float32Array);
 });
 
+Deno.test("strangers: sizes are arguments in the order of the axes, and rows lie as they do of the largest picture", async () => {
+  const high = new Variable("height", 4, 16), wide = new Variable("width", 4, 12), whole = wave([16, 12]);
+  const sobel = new Tensor([[[[-1, 0, 1], [-2, 0, 2], [-1, 0, 1]]]]).float().realize();
+  const part = (h: number, w: number): Tensor => whole.shrink([[0, high.bind(h)], [0, wide.bind(w)]]);
+  const edges = (image: Tensor): Tensor => {
+    const found = image.padTo([16, 12]).reshape([1, 1, 16, 12]).conv2d(sobel, undefined, { padding: 1 });
+    return found.square().reshape([16, 12]).shrink([[0, image.shape[0]], [0, image.shape[1]]]).sum(1);
+  };
+  const options = { name: "edges", weights: { sobel } }, made = await exportModel(edges, [part(6, 5)], options);
+  assert.match(made.text("edges.h"), /edges_run\(.*, int height, int width, const float image\[192\], float y\[16\]\)/);
+  const module = await exportModel(edges, [part(6, 5)], { ...options, target: "wasm" }),
+    m = await load(module, "edges");
+  assert.match(module.text("edges.d.ts"), /192 numbers, \[16, 12\] whatever the sizes are/);
+  for (const [h, w] of [[16, 12], [4, 7]]) {
+    const got = m.run(await whole.data(), h, w), want = await edges(part(h, w)).data() as Float32Array;
+    near(got.subarray(0, h), want.subarray(0, h));
+  }
+  assert.throws(() => m.run(undefined, 5, 13), /height 4 to 16, width 4 to 12/);
+});
+
 Deno.test("strangers: a picture goes in as the bytes that a canvas gives", async () => {
   const conv = new nn.Conv2d(3, 2, 3), size = 8;
   const f = (picture: Tensor): Tensor => {

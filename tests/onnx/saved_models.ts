@@ -27,6 +27,11 @@ function wave(...shape: number[]): Tensor {
 }
 const ids = (rows: number[][]): Tensor => new Tensor(rows, { dtype: "int32" }).realize();
 
+/** What the normal distribution has far out, where it is small. */
+function tailsOf(x: Tensor): Tensor[] {
+  return [x.erfc(), x.erfcx(), x.neg().ndtr(), x.neg().logNdtr()];
+}
+
 class Block {
   readonly table = new nn.Embedding(11, 8);
   readonly norm1 = new nn.LayerNorm(8);
@@ -56,6 +61,7 @@ export function savedModels(): Record<string, SavedModel> {
   const down1 = new nn.Conv2d(2, 4, 3, { stride: 2, padding: 1 }), groups = new nn.GroupNorm(2, 6);
   const down2 = new nn.Conv2d(4, 6, 3, { stride: 2, padding: 1 }), up2 = new nn.ConvTranspose2d(6, 2, 2, { stride: 2 });
   const up1 = new nn.ConvTranspose2d(6, 2, 2, { stride: 2 });
+  const far = new Tensor(Float32Array.from({ length: 40 }, (_, i) => 1 + i * 0.2051)).realize();
   const lstm = new nn.LSTM(4, 5, { batchFirst: true }), up = new nn.ConvTranspose2d(3, 2, 3, { stride: 2 });
   return {
     mlp: {
@@ -122,6 +128,18 @@ export function savedModels(): Record<string, SavedModel> {
       options: { weights: { down1, down2, up1, up2, groups }, dynamic: { x: { 0: "batch", 2: "high", 3: "wide" } } },
       has: ["Conv", "Relu", "Conv", "Concat", "ReduceMean"],
     },
+    // by how much they are off from what is wanted, four times: no more than if the square were the exponent as it is
+    tails: {
+      f: (x, ...wanted) => tailsOf(x).map((y, i) => y.div(wanted[i]).sub(1).mul(4)),
+      args: [far, ...tailsOf(far.double()).map((y) => y.float().realize())],
+      has: ["Floor", "Exp"],
+    },
+    // fewer distinct values than places: those beyond pick nothing
+    distinct: {
+      f: (x) => x.unique({ size: 9, fillValue: -1 }),
+      args: [ids([[3, 1, 3, 2], [1, 1, 5, 3]])],
+      has: ["TopK"],
+    },
     // an input is called as results without a name are
     criterion: {
       f: (x, y) => x.crossEntropy(y),
@@ -141,7 +159,16 @@ export function savedModels(): Record<string, SavedModel> {
       f: (
         a,
         b,
-      ) => [a.floorDiv(b), a.mod(b), a.bitwiseXor(b), a.maximum(b), a.lshift(2), a.rshift(1), a.lt(b).where(a, b)],
+      ) => [
+        a.floorDiv(b),
+        a.mod(b),
+        a.bitwiseXor(b),
+        a.maximum(b),
+        a.lshift(2),
+        a.rshift(1),
+        a.lt(b).where(a, b),
+        a.reshape([1, 1, 2, 2]).conv2d(b.reshape([1, 1, 2, 2]), undefined, { padding: 1 }),
+      ],
       args: [ids([[7, -7, 2147483, -2147483]]), ids([[2, -3, 5, -1]])],
       has: ["Mod", "BitwiseXor", "Max", "BitShift", "Less", "Where"],
     },

@@ -252,11 +252,11 @@ export function decodeTensor(t: TensorProto, bad: Fault, options: DecodeOptions)
 }
 
 /** The numbers that bytes of a dtype are. */
-function bytesToNumbers(bytes: Uint8Array<ArrayBuffer>, dtype: DType): ArrayLike<number> {
+function bytesToNumbers(bytes: Uint8Array, dtype: DType): ArrayLike<number> {
   if (dtype.isFloat && dtype.itemsize < 4) {
     return hostNumbers(tensorOfBytes(bytes, dtype, [bytes.length / dtype.itemsize], "JS").cast("float32").dataSync());
   }
-  return hostNumbers(new (arrayClass<ArrayLike<number | bigint>>(dtype))(bytes.buffer));
+  return hostNumbers(new (arrayClass<ArrayLike<number | bigint>>(dtype))(bytes.slice().buffer));
 }
 
 /** A value whose numbers are known, by reading it. */

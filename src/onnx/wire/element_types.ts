@@ -106,10 +106,10 @@ export function packedBytes(type: ElementType, count: number): number {
   return Math.ceil(count * type.bits / 8);
 }
 
-/** The bytes of what holds `count` elements, of their bytes in a file. */
-export function unpackElements(type: ElementType, raw: Uint8Array, count: number): Uint8Array<ArrayBuffer> {
+/** The bytes of what holds `count` elements, of their bytes in a file: those themselves where they are as wide. */
+export function unpackElements(type: ElementType, raw: Uint8Array, count: number): Uint8Array {
   const { code, bits, dtype } = type;
-  if (bits >= 8 && dtype.itemsize * 8 === bits) return raw.slice() as Uint8Array<ArrayBuffer>;
+  if (bits >= 8 && dtype.itemsize * 8 === bits) return raw;
   const codes = new Uint8Array(count), per = 8 / bits;
   for (let i = 0; i < count; i++) {
     codes[i] = bits === 8 ? raw[i] : (raw[Math.floor(i / per)] >> (i % per * bits)) & ((1 << bits) - 1);

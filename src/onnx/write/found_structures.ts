@@ -155,9 +155,9 @@ function windowsBelow(t: Trace, u: UOp, lead: number, rank: number): Windows[] {
 const onnxPads = (pads: Windows["pads"]): number[] => [...pads.map(([a]) => a), ...pads.map(([, b]) => b)];
 const methodPads = (pads: Windows["pads"]): number[] => [...pads].reverse().flat();
 
-/** Convolutions: sums of products of windows with a weight. */
+/** Convolutions: sums of products of windows with a weight. ONNX has none of integers. */
 const conv: Guess = (t, u) => {
-  if (!isSum(u) || u.src[0].op !== Ops.MUL) return undefined;
+  if (!isSum(u) || u.src[0].op !== Ops.MUL || !u.dtype.isFloat) return undefined;
   const [left, right] = u.src[0].src, all = shapesOf(t.twins, u.src[0]), rank = (all.length - 4) / 2;
   const { axes } = reduceOf(u);
   if (!Number.isInteger(rank) || rank < 1 || axes.length !== rank + 1 || axes[0] !== 3 + rank) return undefined;

@@ -222,6 +222,8 @@ class Fuser extends ReduceReads {
   /** By kernel: the product that it computes in tiles, and those of which its results may be made. */
   private readonly products = new Map<UOp, UOp>();
   private readonly tiled = new Map<UOp, readonly UOp[]>();
+  /** By reduce: what was last found of a kernel that would compute it. */
+  private readonly tilings = new Map<UOp, { kernel: UOp; idx: readonly UOp[]; isTiled: boolean }>();
   private readonly decided: (readonly [c: Case, then: Decision, name: string])[] = [];
 
   constructor(
@@ -433,8 +435,13 @@ class Fuser extends ReduceReads {
     const outputs = outputRanges(shapeOf(c.kernel)).filter((r) => r.op === Ops.RANGE);
     const wide = outputs.filter((r) => r.src[0].value >= TILE_ROWS);
     const below = this.nearestReduce(u, c.idx);
-    return below !== undefined &&
-      this.everyOperand(below.reduce, below.idx, (o) => wide.some((r) => !o.ranges.includes(r)));
+    if (below === undefined) return false;
+    // what is computed with a reduce asks for it one after the other; nothing below it has been decided on in between
+    const { reduce, idx } = below, known = this.tilings.get(reduce);
+    if (known?.kernel === c.kernel && sameArray(known.idx, idx)) return known.isTiled;
+    const isTiled = this.everyOperand(reduce, idx, (o) => wide.some((r) => !o.ranges.includes(r)));
+    this.tilings.set(reduce, { kernel: c.kernel, idx, isTiled });
+    return isTiled;
   }
 
   /**

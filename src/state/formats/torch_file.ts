@@ -239,7 +239,7 @@ async function plainOf(root: unknown, open: OpenStorage, bad: Bad, device: strin
     if (x instanceof NumpyArray) {
       if (x.found === undefined) throw bad("an array of NumPy has no elements");
       const { dtype, shape, isFortran, bytes } = x.found, stored = isFortran ? [...shape].reverse() : shape;
-      const t = tensorOfBytes(bytes.slice(), dtype, stored, device);
+      const t = tensorOfBytes(bytes, dtype, stored, device);
       return isFortran ? t.permute(stored.map((_, i) => stored.length - 1 - i)) : t;
     }
     x = plainPart(x) ?? x;

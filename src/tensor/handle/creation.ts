@@ -60,7 +60,7 @@ export interface TensorOptions {
 export const TENSOR_OPTIONS: readonly string[] = ["dtype", "device", "requiresGrad"];
 
 /**
- * A node for host bytes: a buffer on device JS, copied to `device`. The bytes are taken over. `weak` where they are whole
+ * A node for host bytes: a buffer on device JS, of a copy of them, copied to `device`. `weak` where they are whole
  * numbers that nobody gave a dtype.
  */
 export function hostNode(

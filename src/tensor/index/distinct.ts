@@ -111,9 +111,10 @@ export abstract class DistinctTensor extends TensorBase {
       const { at, count } = this.truePositions(isNew.uop, size + 1);
       const begins = own(at), mine = shrink(begins, [[0, size]]), next = shrink(begins, [[1, size + 1]]);
       const here = iota(size).lt(shrink(count, [[0, size]]));
+      const places = here.where(mine, constant(0, int32)); // all of them valid: exports of this take them as such
       return listed(
-        here.where(gatherNode(sorted, 0, mine), fill),
-        () => here.where(gatherNode(own(order.uop), 0, mine), constant(0, int32)),
+        here.where(gatherNode(sorted, 0, places), fill),
+        () => here.where(gatherNode(own(order.uop), 0, places), constant(0, int32)),
         inverse,
         () => next.add(mine.mul(-1)),
       );

@@ -25,7 +25,6 @@ import {
   shift,
   signOf,
 } from "./numeric.ts";
-import { leadNode } from "./power.ts";
 
 /** A number where a condition holds, else x. */
 export function select(condition: UOp, value: number, x: UOp): UOp {
@@ -88,9 +87,13 @@ export function xlogyNode(x: UOp, y: UOp): UOp {
 // ---- the error function
 
 const ERFC_SLOPE = slope((x) => scale(expNode(scale(x.mul(x), -1)), -2 / Math.sqrt(Math.PI)));
-/** e^(-c x^2), c a power of 2, of a square that is not rounded: far out its digits are those of the exponential. */
+/**
+ * e^(-c x^2), c a power of 2, 0 <= x < 16 (64 in float64), of a square that is not rounded: far out its digits are those of
+ * the exponential. Of x in steps so large that it has half the digits the square is exact, and what is left is small.
+ */
 export function gaussianNode(x: UOp, c: number): UOp {
-  const high = leadNode(x), rest = x.sub(high).mul(x.add(high));
+  const steps = x.dtype === dtypes.float64 ? 2 ** 20 : 2 ** 8, high = scale(scale(x, steps).trunc(), 1 / steps);
+  const rest = x.sub(high).mul(x.add(high));
   return expNode(scale(high.mul(high), -c)).mul(expNode(scale(rest, -c)));
 }
 /** 1 - erf(x), with digits where it is small. */

@@ -40,7 +40,8 @@ function erfcxLarge(x: UOp): UOp {
 }
 /** erfc(x) e^(x^2): 0 far out, infinite far below 0. */
 export function erfcxValue(x: UOp): UOp {
-  const a = absNode(x), isSmall = lt(a, 1), square = expNode(x.mul(x)), tail = erfcxLarge(select(isSmall, 1, a));
+  const a = absNode(x), isSmall = lt(a, 1), tail = erfcxLarge(select(isSmall, 1, a));
+  const end = x.dtype === dtypes.float64 ? 27 : 10, square = gaussianNode(select(gt(a, end), end, a), -1); // infinite there
   const far = lt(x, 0).where(scale(square, 2).add(scale(tail, -1)), tail);
   const near = square.mul(erfcValue(isSmall.where(x, constant(0, x.dtype))));
   return withGradient(isSmall.where(near, far), [x], ERFCX_SLOPE);

@@ -99,6 +99,15 @@ const NORMAL_WIDE: typeof NORMAL = [
   [25.1, 1.0, -2.4866601882523464e-139, 5.5149401896856388e-276],
 ];
 
+/** erfc(x) e^(x^2) below 0. */
+const ERFCX: readonly (readonly [x: number, value: number])[] = [
+  [-9.300000190734863, 7.2972844620529497895e+37],
+  [-7.769999980926514, 3.3162494688792851383e+26],
+  [-5.945000171661377, 4470042099005046.0352],
+  [-3.0999999046325684, 29826.148820476084542],
+  [-1.25, 9.1736434474828444344],
+];
+
 type Float = "float32" | "float64";
 const EPSILON: Readonly<Record<Float, number>> = { float32: 2 ** -23, float64: 2 ** -52 };
 /** The least number whose digits are all there, on devices that take smaller ones for 0 as well. */
@@ -138,6 +147,8 @@ for (const name of await devicesHere()) {
         const known = [...want.keys()].filter((k) => Math.abs(want[k]) >= least || got[k] !== 0);
         assert.deepEqual(wrong(known.map((k) => got[k]), known.map((k) => want[k]), dtype, 8), [], String(i));
       }
+      const scaled = new Tensor(ERFCX.map(([at]) => at), { dtype, device: name }).erfcx();
+      assert.deepEqual(wrong(await scaled.tolist() as number[], ERFCX.map(([, w]) => w), dtype, 8), []);
     });
   }
 }
