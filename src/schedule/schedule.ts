@@ -13,9 +13,9 @@ import { envNumber, wantsLines } from "../helpers/env.ts";
 import { DeviceError, DisposedError, StaleReadError } from "../helpers/errors.ts";
 import { type Line, userLine } from "../helpers/stack.ts";
 import type { Capabilities } from "../renderer/renderer.ts";
-import { type Arg, argOf, Storage } from "../uop/core/args.ts";
-import { pad, reshape, shrink } from "../uop/core/build_movement.ts";
-import { opName, Ops } from "../uop/core/ops.ts";
+import { type Arg, argOf, ShapeArg, Storage } from "../uop/core/args.ts";
+import { mergingAll, pad, reshape, shrink } from "../uop/core/build_movement.ts";
+import { isMovement, opName, Ops } from "../uop/core/ops.ts";
 import { deviceOf, movedToDevice, shapeOf } from "../uop/core/shape.ts";
 import { specTensor, verify } from "../uop/core/spec.ts";
 import { bufferNode, int, sink, type UOp, uop, variable } from "../uop/core/uop.ts";
@@ -400,6 +400,10 @@ const takeFresh: TakeBuffer = (device, nbytes) => {
  * @throws {CycleError} if assignments need each other's old values
  */
 export function scheduleNodes(nodes: readonly UOp[], take?: TakeBuffer): BoundSchedule {
+  return mergingAll(() => scheduleMerged(nodes, take));
+}
+
+function scheduleMerged(nodes: readonly UOp[], take: TakeBuffer | undefined): BoundSchedule {
   const memo = new Map<UOp, UOp>();
   const resolved = [...new Set(nodes.map((u) => resolve(u, memo)))], local = lowerShards(resolved);
   const roots = local === undefined ? resolved : [...new Set(local.roots)];
@@ -531,7 +535,7 @@ function bind(
       if (
         original.becomes === undefined && latest(original) !== made && (divided !== undefined || !isMemoryNow(original))
       ) {
-        original.becomes = made;
+        original.becomes = divided === undefined ? asBuilt(original, made) : made;
       }
     }
     for (const [u, made] of now) {
@@ -545,6 +549,28 @@ function bind(
   };
   const { order } = key;
   return { variant, buffers, lines, vars, temporaries: blocks, written, storages, made: fresh, order, cached, commit };
+}
+
+/** How many views of memory there are that are told apart by number. */
+let viewsApart = 0;
+
+/**
+ * What a node has become, as a view of what it is a view of: a gradient with respect to the one is no gradient with respect
+ * to the other. Shapes are what they were; what else shows all of memory in order is a shape of its own.
+ */
+function asBuilt(u: UOp, made: UOp): UOp {
+  const memory = stripReshape(made), views: UOp[] = [];
+  if (!u.dtype.isFloat || made.op === Ops.WINDOW) return made;
+  let below = u;
+  do {
+    if (!isMovement(below.op) && below.op !== Ops.CONTIGUOUS_BACKWARD && below.op !== Ops.CONTIGUOUS) return made;
+    views.push(below);
+    below = below.src[0];
+  } while (below.becomes === undefined && below.op !== Ops.BUFFER);
+  below = latest(below);
+  if (stripReshape(below) !== memory) return made;
+  while (views.at(-1)?.op === Ops.RESHAPE) below = uop(Ops.RESHAPE, u.dtype, [below], views.pop()!.arg);
+  return views.length === 0 ? below : uop(Ops.RESHAPE, u.dtype, [below], new ShapeArg(shapeOf(u), ++viewsApart));
 }
 
 /** Whether a node is a shape of memory already: what shows all of it may become that too, and be cut off from gradients. */

@@ -258,6 +258,7 @@ export function keepOrigins(tensors: readonly TensorBase[], beside: readonly UOp
   for (const u of kept) {
     const place = u.becomes === undefined ? undefined : originPlace(u);
     if (place === undefined) continue;
+    if (u.op === Ops.RESHAPE && originPlace(u.src[0]) === place) continue; // what it is a shape of has it
     const old = walk.overwritten(u);
     if (walk.visit(u)) origins.set(place, { node: u, seen: targets.writes });
     else if (old?.stepped === false) lost.set(place, old);
