@@ -15,7 +15,7 @@ import { type Line, userLine } from "../helpers/stack.ts";
 import type { Capabilities } from "../renderer/renderer.ts";
 import { type Arg, argOf, ShapeArg, Storage } from "../uop/core/args.ts";
 import { mergingAll, pad, reshape, shrink } from "../uop/core/build_movement.ts";
-import { isMovement, opName, Ops } from "../uop/core/ops.ts";
+import { opName, Ops } from "../uop/core/ops.ts";
 import { deviceOf, movedToDevice, shapeOf } from "../uop/core/shape.ts";
 import { specTensor, verify } from "../uop/core/spec.ts";
 import { bufferNode, int, sink, type UOp, uop, variable } from "../uop/core/uop.ts";
@@ -23,7 +23,7 @@ import { owesNotes } from "../uop/core/notes.ts";
 import { runWork } from "../uop/rewrite/record.ts";
 import { rebuildAll } from "../uop/rewrite/walk.ts";
 import { extentsOf, isBoundNode, window, withExtents } from "../uop/graph/extent.ts";
-import { latest, resolve, unshaped } from "../uop/graph/resolve.ts";
+import { latest, resolve, unshaped, viewsOfRealized } from "../uop/graph/resolve.ts";
 import { notePartsWritten } from "../uop/graph/untouched.ts";
 import { nodeView } from "../uop/graph/view.ts";
 import { isAlias, isMemory, moveWrites, settleWrites } from "../uop/graph/writes.ts";
@@ -559,16 +559,11 @@ let viewsApart = 0;
  * to the other. Shapes are what they were; what else shows all of memory in order is a shape of its own.
  */
 function asBuilt(u: UOp, made: UOp): UOp {
-  const memory = stripReshape(made), views: UOp[] = [];
-  if (!u.dtype.isFloat || made.op === Ops.WINDOW) return made;
-  let below = u;
-  do {
-    if (!isMovement(below.op) && below.op !== Ops.CONTIGUOUS_BACKWARD && below.op !== Ops.CONTIGUOUS) return made;
-    views.push(below);
-    below = below.src[0];
-  } while (below.becomes === undefined && below.op !== Ops.BUFFER);
-  below = latest(below);
-  if (stripReshape(below) !== memory) return made;
+  const shown = u.dtype.isFloat && made.op !== Ops.WINDOW ? viewsOfRealized(u) : undefined;
+  if (shown === undefined) return made;
+  let { below } = shown;
+  const { views } = shown, memory = stripReshape(below), { storage, version } = argOf(stripReshape(made), Ops.BUFFER);
+  if (memory.op !== Ops.BUFFER || !isVersion(memory, storage, version)) return made;
   while (views.at(-1)?.op === Ops.RESHAPE) below = uop(Ops.RESHAPE, u.dtype, [below], views.pop()!.arg);
   return views.length === 0 ? below : uop(Ops.RESHAPE, u.dtype, [below], new ShapeArg(shapeOf(u), ++viewsApart));
 }

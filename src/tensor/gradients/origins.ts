@@ -10,7 +10,7 @@ import { argOf, type BufferArg, type Storage } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import { extentsOf } from "../../uop/graph/extent.ts";
-import { latest, unlabeled, unshaped } from "../../uop/graph/resolve.ts";
+import { latest, unlabeled, unshaped, viewsOfRealized } from "../../uop/graph/resolve.ts";
 import { gradLeaves, type TensorBase } from "../handle/base.ts";
 import { forgetLineage, keepLineage } from "./lineage.ts";
 
@@ -258,7 +258,8 @@ export function keepOrigins(tensors: readonly TensorBase[], beside: readonly UOp
   for (const u of kept) {
     const place = u.becomes === undefined ? undefined : originPlace(u);
     if (place === undefined) continue;
-    if (u.op === Ops.RESHAPE && originPlace(u.src[0]) === place) continue; // what it is a shape of has it
+    const shown = viewsOfRealized(u)?.below;
+    if (shown !== undefined && originPlace(shown) === place) continue; // what it is a view of says it
     const old = walk.overwritten(u);
     if (walk.visit(u)) origins.set(place, { node: u, seen: targets.writes });
     else if (old?.stepped === false) lost.set(place, old);

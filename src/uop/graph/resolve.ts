@@ -100,6 +100,17 @@ export function wholesOf(u: UOp): UOp[] {
   return path.reverse();
 }
 
+/** The views, outermost first, by which a node shows what is realized, and that; undefined where it is computed. */
+export function viewsOfRealized(u: UOp): { readonly views: UOp[]; readonly below: UOp } | undefined {
+  const views: UOp[] = [];
+  do {
+    if (!isMovement(u.op) && u.op !== Ops.CONTIGUOUS_BACKWARD && u.op !== Ops.CONTIGUOUS) return undefined;
+    views.push(u);
+    u = u.src[0];
+  } while (u.becomes === undefined && u.op !== Ops.BUFFER);
+  return { views, below: latest(u) };
+}
+
 /** By AFTER that is another one built anew, when the first of them was made. */
 const firstMade = new WeakMap<UOp, number>();
 
