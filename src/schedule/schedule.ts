@@ -23,7 +23,7 @@ import { owesNotes } from "../uop/core/notes.ts";
 import { runWork } from "../uop/rewrite/record.ts";
 import { rebuildAll } from "../uop/rewrite/walk.ts";
 import { extentsOf, isBoundNode, window, withExtents } from "../uop/graph/extent.ts";
-import { latest, resolve, unshaped, viewsOfRealized } from "../uop/graph/resolve.ts";
+import { latest, resolve, unshaped, viewsOfRealized, writeBecomes } from "../uop/graph/resolve.ts";
 import { notePartsWritten } from "../uop/graph/untouched.ts";
 import { nodeView } from "../uop/graph/view.ts";
 import { isAlias, isMemory, moveWrites, settleWrites } from "../uop/graph/writes.ts";
@@ -541,6 +541,7 @@ function bind(
     for (const [u, made] of now) {
       if (u.becomes !== undefined || divided !== undefined || isMemoryNow(u)) continue;
       u.becomes = made;
+      if (u.op === Ops.AFTER) writeBecomes(u, made);
       noteMade(u, made); // handles may name it that are of no root here
     }
     notePartsWritten(written, key.order);

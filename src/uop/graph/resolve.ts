@@ -119,6 +119,23 @@ export function writeOf(after: UOp): number {
   return firstMade.get(after) ?? after.seq;
 }
 
+/** By AFTER, those that are the same write: built anew for gradients, which merge no views, or for a schedule, which does. */
+const sameWrites = new WeakMap<UOp, UOp[]>();
+
+/** Notes that an AFTER is another one built anew. */
+function noteAnew(after: UOp, made: UOp): void {
+  const all = sameWrites.get(after) ?? [after];
+  sameWrites.set(after, all);
+  if (sameWrites.get(made) === all) return;
+  all.push(made);
+  sameWrites.set(made, all);
+}
+
+/** Lets an AFTER and all that are the same write read what it has become. */
+export function writeBecomes(after: UOp, made: UOp): void {
+  for (const u of sameWrites.get(after)?.splice(0) ?? []) if (u !== made) u.becomes ??= made;
+}
+
 /** The movement of node `u` applied to `x`, which has the shape of `u.src[0]`. Folds as the builders do. */
 export function moveLike(u: UOp, x: UOp): UOp {
   switch (u.op) {
@@ -247,7 +264,10 @@ export function resolve(root: UOp, memo: Map<UOp, UOp> = new Map(), unread?: Rea
       !(merges && isMovement(u.op) && isMerged(u, src[0]));
     const made = isKept ? renewed(u) : rebuild(u, src.map((s) => memo.get(s)!));
     made.line ??= u.line;
-    if (u.op === Ops.AFTER && made !== u && !firstMade.has(made)) firstMade.set(made, writeOf(u));
+    if (u.op === Ops.AFTER && made !== u) {
+      if (!firstMade.has(made)) firstMade.set(made, writeOf(u));
+      noteAnew(u, made);
+    }
     memo.set(u, made.op === Ops.SHRINK ? newestPart(made) : made);
     if (isUnread) memo.set(latest(u), memo.get(u)!); // what reads it as it is now is computed from it
   }
