@@ -1,7 +1,8 @@
 /**
  * Products of activations and weights as devices do them best: what matrix units take, and of weights in blocks, where a
- * device multiplies bytes four at a time (DOT): activations are quantized, 32 at a time, as llama.cpp does it, and the planes of weights lie so that sixteen rows are read together. Both are
- * ordinary operations of the graph: what sums of bytes they leave, code generation finds.
+ * device multiplies bytes four at a time (DOT): activations are quantized, 32 at a time, as llama.cpp does it, and the
+ * planes of weights lie so that sixteen rows are read together. Both are ordinary operations of the graph: what sums of bytes
+ * they leave, code generation finds.
  *
  * @module
  */
@@ -24,8 +25,11 @@ export function multipliesBytes(device: string, format: BlockFormat, shape: read
     getDevice(device).renderer.caps.hasDots === true;
 }
 
-/** Rows of activations from which matrix units do more than memory brings: below, nothing is rounded. */
-export const UNIT_ROWS = 8;
+/**
+ * Rows of activations from which matrix units multiply: those of a chunk of a text. Below, nothing is rounded: texts that are
+ * written together, and guesses, are what each is alone.
+ */
+export const UNIT_ROWS = 32;
 
 /**
  * What activations and weights are rounded to for the matrix units of a device, as llama.cpp and others do it there: float16

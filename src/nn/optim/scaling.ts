@@ -68,7 +68,8 @@ export function clipGradsWithNorm(params: readonly Tensor[], maxNorm: number, to
 
 /**
  * Scales the gradients of `params` so that their norm, taken as one vector, is at most `maxNorm`. Returns the norm
- * before, a float32 scalar, lazily; the optimizer's step computes it, too, so that it can be read after that. `normType` is 2 unless given; Infinity is the largest magnitude.
+ * before, a float32 scalar, lazily; the optimizer's step computes it, too, so that it can be read after that. `normType`
+ * is 2 unless given; Infinity is the largest magnitude.
  *
  * ```ts
  * import { nn, Tensor } from "../../../mod.ts";
