@@ -13,8 +13,8 @@ import { envNumber, wantsLines } from "../helpers/env.ts";
 import { DeviceError, DisposedError, StaleReadError } from "../helpers/errors.ts";
 import { type Line, userLine } from "../helpers/stack.ts";
 import type { Capabilities } from "../renderer/renderer.ts";
-import { type Arg, argOf, Storage } from "../uop/core/args.ts";
-import { pad, reshape, shrink } from "../uop/core/build_movement.ts";
+import { type Arg, argOf, ShapeArg, Storage } from "../uop/core/args.ts";
+import { mergingAll, pad, reshape, shrink } from "../uop/core/build_movement.ts";
 import { opName, Ops } from "../uop/core/ops.ts";
 import { deviceOf, movedToDevice, shapeOf } from "../uop/core/shape.ts";
 import { specTensor, verify } from "../uop/core/spec.ts";
@@ -23,7 +23,7 @@ import { owesNotes } from "../uop/core/notes.ts";
 import { runWork } from "../uop/rewrite/record.ts";
 import { rebuildAll } from "../uop/rewrite/walk.ts";
 import { extentsOf, isBoundNode, window, withExtents } from "../uop/graph/extent.ts";
-import { latest, resolve, unshaped } from "../uop/graph/resolve.ts";
+import { latest, resolve, unshaped, viewsOfRealized, writeBecomes } from "../uop/graph/resolve.ts";
 import { notePartsWritten } from "../uop/graph/untouched.ts";
 import { nodeView } from "../uop/graph/view.ts";
 import { isAlias, isMemory, moveWrites, settleWrites } from "../uop/graph/writes.ts";
@@ -400,6 +400,10 @@ const takeFresh: TakeBuffer = (device, nbytes) => {
  * @throws {CycleError} if assignments need each other's old values
  */
 export function scheduleNodes(nodes: readonly UOp[], take?: TakeBuffer): BoundSchedule {
+  return mergingAll(() => scheduleMerged(nodes, take));
+}
+
+function scheduleMerged(nodes: readonly UOp[], take: TakeBuffer | undefined): BoundSchedule {
   const memo = new Map<UOp, UOp>();
   const resolved = [...new Set(nodes.map((u) => resolve(u, memo)))], local = lowerShards(resolved);
   const roots = local === undefined ? resolved : [...new Set(local.roots)];
@@ -531,12 +535,13 @@ function bind(
       if (
         original.becomes === undefined && latest(original) !== made && (divided !== undefined || !isMemoryNow(original))
       ) {
-        original.becomes = made;
+        original.becomes = divided === undefined ? asBuilt(original, made) : made;
       }
     }
     for (const [u, made] of now) {
       if (u.becomes !== undefined || divided !== undefined || isMemoryNow(u)) continue;
       u.becomes = made;
+      if (u.op === Ops.AFTER) writeBecomes(u, made);
       noteMade(u, made); // handles may name it that are of no root here
     }
     notePartsWritten(written, key.order);
@@ -545,6 +550,23 @@ function bind(
   };
   const { order } = key;
   return { variant, buffers, lines, vars, temporaries: blocks, written, storages, made: fresh, order, cached, commit };
+}
+
+/** How many views of memory there are that are told apart by number. */
+let viewsApart = 0;
+
+/**
+ * What a node has become, as a view of what it is a view of: a gradient with respect to the one is no gradient with respect
+ * to the other. Shapes are what they were; what else shows all of memory in order is a shape of its own.
+ */
+function asBuilt(u: UOp, made: UOp): UOp {
+  const shown = u.dtype.isFloat && made.op !== Ops.WINDOW ? viewsOfRealized(u) : undefined;
+  if (shown === undefined) return made;
+  let { below } = shown;
+  const { views } = shown, memory = stripReshape(below), { storage, version } = argOf(stripReshape(made), Ops.BUFFER);
+  if (memory.op !== Ops.BUFFER || !isVersion(memory, storage, version)) return made;
+  while (views.at(-1)?.op === Ops.RESHAPE) below = uop(Ops.RESHAPE, u.dtype, [below], views.pop()!.arg);
+  return views.length === 0 ? below : uop(Ops.RESHAPE, u.dtype, [below], new ShapeArg(shapeOf(u), ++viewsApart));
 }
 
 /** Whether a node is a shape of memory already: what shows all of it may become that too, and be cut off from gradients. */

@@ -1,164 +1,232 @@
 /**
- * Random programs of which values are realized between the steps that build on them, before gradients are asked for: leaves
- * and what was computed of them, alone or together, once or again. Values and gradients must be those of the same program
- * in which nothing is realized before its end.
+ * Random programs of which values are realized between the steps that build on them, before gradients are asked for and
+ * between two of them: leaves and what was computed of them, alone or together, once or again. Values and gradients must
+ * be those of the same program in which nothing is realized before its end.
+ *
+ * The oracle of a gradient with respect to a value that was computed is that of a program of its own, in which a leaf of
+ * zeros is added to that value: its gradient. So no view, no node of the value itself is looked for. Of a view of which
+ * nothing was computed, though what it views was used, the library says so; nothing else may be refused.
  *
  * Run: `deno run -A tests/fuzz/realized.ts --count 2000 --seed 1`. Other options: `--device CLANG`, `--case 17` (only that
- * one), `--failures 5`, `--seconds 60`, `--inner` (gradients of a value that was computed, too).
+ * one), `--failures 5`, `--seconds 60`.
  */
-import { Device, Tensor } from "../../mod.ts";
+import { Device, scope, Tensor } from "../../mod.ts";
 import { prod } from "../../src/helpers/math.ts";
+import { toposort } from "../../src/uop/core/uop.ts";
 import { onDevice } from "../support/on_device.ts";
 import { Random } from "../support/random.ts";
 import { checkCommand } from "./parts/command.ts";
+import { LEAVES, STEPS } from "./parts/realized_steps.ts";
 
 /** The most elements of a value. */
 const MOST = 240;
-type Step = (r: Random, x: Tensor, others: readonly Tensor[]) => Tensor;
 
-/** Ends of a part of an axis. */
-function part(r: Random, n: number): [number, number] {
-  const begin = r.int(0, n - 1);
-  return [begin, r.int(begin + 1, n)];
+/** What the library may say of a target. */
+const VIEW = /it is a view, and the tensor was computed from what it views/;
+
+/** How a program is run. */
+interface Way {
+  /** Whether values are realized before its end. */
+  readonly realizes: boolean;
+  /** To the values of this class, a leaf of zeros is added. */
+  readonly moved?: number;
+  /** By value, the first one that is the same tensor. */
+  readonly classes?: readonly number[];
 }
 
-/** Steps by what they do; each draws as much from `r` whatever was realized. */
-const STEPS: readonly Step[] = [
-  (r, x) => x.mul(r.pick([0.5, -1.5, 2])),
-  (r, x) => x.add(r.pick([1, -0.25])),
-  (_, x) => x.sin(),
-  (_, x) => x.mul(0.1).exp(),
-  (_, x) => x.tanh(),
-  (_, x) => x.relu(),
-  (_, x) => x.mul(x).add(1).sqrt(),
-  (_, x) => x.flatten(),
-  (r, x) => x.unsqueeze(r.int(0, x.ndim)),
-  (_, x) => x.squeeze(),
-  (_, x) => x.permute(x.shape.map((_, i) => x.ndim - 1 - i)),
-  (r, x) => {
-    const n = r.int(2, 3), at = r.int(0, x.ndim);
-    return x.unsqueeze(at).expand([...x.shape.slice(0, at), n, ...x.shape.slice(at)]);
-  },
-  (r, x) => x.shrink(x.shape.map((n) => part(r, n))),
-  (r, x) => x.ndim === 0 ? x : x.at(new Tensor(Array.from({ length: r.int(1, 4) }, () => r.below(x.shape[0])))),
-  (r, x) => x.ndim === 0 ? x : x.at(r.below(x.shape[0])),
-  (r, x) => x.pad(x.shape.map(() => [r.int(0, 1), r.int(0, 2)] as [number, number])),
-  (r, x) => x.ndim === 0 ? x : x.flip([r.below(x.ndim)]),
-  (r, x, others) => x.ndim === 0 ? x : x.cat([r.pick([x, ...others.filter((o) => isLike(o, x))])], 0),
-  (r, x) => x.ndim === 0 ? x : x.sum(r.below(x.ndim)),
-  (r, x) => x.ndim === 0 ? x : x.mean(r.below(x.ndim), { keepdim: true }),
-  (r, x) => x.ndim === 0 ? x : x.softmax(r.below(x.ndim)),
-  (r, x) => x.ndim === 0 ? x : x.cumsum(r.below(x.ndim)),
-  (r, x, others) => x.mul(r.pick([x, ...others.filter((o) => isLike(o, x))])),
-  (r, x, others) => x.add(r.pick(others).sum()),
-  (r, x, others) => x.sub(r.pick(others).mean().tanh()),
-  (_, x) => x.ndim === 2 ? x.matmul(x.transpose(0, 1)).mul(0.1) : x.sum(),
-  (_, x) => x.contiguous(),
-  (_, x) => x.gt(0.1).where(x, x.mul(0.3)),
-];
-function isLike(a: Tensor, b: Tensor): boolean {
-  return a.ndim === b.ndim && a.shape.every((n, i) => n === b.shape[i]);
+/** A program that was run. */
+interface Ran {
+  readonly values: readonly Tensor[];
+  readonly leaves: number;
+  readonly loss: Tensor;
+  /** The leaf that was added. */
+  readonly delta?: Tensor;
+  /** By value, those that its step reads. */
+  readonly reads: readonly (readonly number[])[];
+  /** The values whose gradients are asked for, besides the leaves. */
+  readonly inner: readonly number[];
+  readonly told: string[];
+  /** Goes on drawing what to realize. */
+  readonly pause: (chance?: number) => void;
 }
 
-/** Forms of a leaf of two axes: a list, flat memory in a shape, drawn, computed, a part of something. */
-const LEAVES: readonly ((r: Random, rows: number, columns: number) => Tensor)[] = [
-  (r, n, m) =>
-    new Tensor(Array.from({ length: n }, () => Array.from({ length: m }, () => r.int(-8, 8) / 4)), {
-      dtype: "float32",
-    }),
-  (r, n, m) => new Tensor(Float32Array.from({ length: n * m }, () => r.int(-8, 8) / 4)).reshape([n, m]),
-  (r, n, m) => {
-    Tensor.manualSeed(r.below(1000));
-    return Tensor.rand([n, m]);
-  },
-  (_, n, m) => Tensor.arange(n * m, { dtype: "float32" }).reshape([n, m]).mul(0.1),
-  (r, n, m) =>
-    new Tensor(Float32Array.from({ length: n * m + 3 }, () => r.int(-8, 8) / 4)).at([2, 2 + n * m]).reshape([n, m]),
-  (_, n, m) => Tensor.ones([m, n]).transpose(0, 1),
-];
-
-/** Values and gradients of a program, as numbers, and what it did. */
-interface Outcome {
-  readonly lists: readonly Float32Array[];
-  readonly told: readonly string[];
+function zeros(shape: readonly number[]): Tensor {
+  const made = new Tensor(new Float64Array(prod(shape))).reshape([...shape]);
+  made.requiresGrad = true;
+  return made;
 }
 
-/** Runs a case; `realizes`: something is realized before its end; `asks`: the gradient of one more value is asked for. */
-async function runCase(seed: number, at: number, realizes: boolean, asks = true): Promise<Outcome> {
+/** Builds the program of a case. */
+function build(seed: number, at: number, { realizes, moved, classes }: Way): Ran {
   const r = new Random(Math.imul(seed, 7919) + at), q = new Random(Math.imul(seed, 104729) + at), told: string[] = [];
-  const values: Tensor[] = [];
-  const pause = (): void => {
+  const values: Tensor[] = [], reads: number[][] = [];
+  let delta: Tensor | undefined;
+  const keep = (made: Tensor, from: number[], text: string): void => {
+    told.push(`${values.length}: ${text} [${made.shape}]`);
+    const own = classes?.[values.length];
+    if (own !== undefined && own < values.length && own === moved) made = values[own];
+    else if (moved === values.length) made = made.add(delta = zeros(made.shape));
+    values.push(made);
+    reads.push(from);
+  };
+  const pause = (chance = 3): void => {
     const many = Array.from({ length: q.int(1, 2) }, () => q.below(values.length));
-    if (q.below(3) > 0 || !realizes) return;
+    if (q.below(chance) > 0 || !realizes) return;
     Tensor.realize(many.map((i) => values[i]));
     told.push(`realize ${many.join(" and ")}`);
   };
   for (let i = r.int(1, 3); i > 0; i--) {
     const form = r.below(LEAVES.length), leaf = LEAVES[form](r, r.int(2, 4), r.int(2, 5));
     leaf.requiresGrad = true; // else graphs of what is realized are not kept, which is told
-    told.push(`${values.length}: leaf ${form} [${leaf.shape}]`);
-    values.push(leaf);
+    keep(leaf, [], `leaf ${form}`);
     pause();
   }
   const leaves = values.length;
   for (let i = r.int(3, 9); i > 0; i--) {
-    const from = r.below(values.length), step = r.below(STEPS.length), made = STEPS[step](r, values[from], values);
+    const from = r.below(values.length), step = r.below(STEPS.length), read = [from];
+    const made = STEPS[step](r, values[from], (isLike) => {
+      const others = [...values.keys()].filter((k) => isLike?.(values[k]) ?? true), one = r.pick(others);
+      read.push(one);
+      return values[one];
+    });
     if (prod(made.shape) > MOST || prod(made.shape) === 0) continue;
-    told.push(`${values.length}: step ${step} of ${from} [${made.shape}]`);
-    values.push(made);
+    keep(made, read, `step ${step} of ${read.join(", ")}`);
     pause();
   }
-  let loss = new Tensor(0);
+  let loss = new Tensor(0, { dtype: "float64" });
   for (const v of values.slice(-4)) {
-    const n = prod(v.shape), weights = Float32Array.from({ length: n }, (_, i) => (i * 7 % 11 - 4) / 8);
-    loss = loss.add(v.flatten().mul(new Tensor(weights)).sum());
+    const n = prod(v.shape), weights = Float64Array.from({ length: n }, (_, i) => (i * 7 % 11 - 4) / 8);
+    const w = new Tensor(weights).reshape([...v.shape]);
+    loss = loss.add((r.below(2) === 0 ? v.mul(w) : v.mul(1.1171875).mul(v).mul(w)).sum());
   }
-  const more = r.below(values.length), targets = [...values.slice(0, leaves), ...asks ? [values[more]] : []];
-  if (asks) told.push(`gradient of ${more}, too`);
-  if (realizes && q.below(2) === 0) {
-    told.push("realize the loss");
-    loss.realize();
-  }
-  pause();
-  const gradients = loss.gradient(targets);
-  const lists: Float32Array[] = [];
-  for (const t of [loss, ...gradients, ...values]) lists.push(await t.cast("float32").data() as Float32Array);
-  return { lists, told };
+  const inner = Array.from({ length: r.int(1, 3) }, () => r.below(values.length));
+  return { values, leaves, loss, delta, reads, inner, told, pause };
 }
 
-/** What is wrong with a case; undefined where nothing is. `inner`: gradients of what was computed are asked for, too. */
-export async function wrongRealized(
-  seed: number,
-  at: number,
-  device: string,
-  inner = false,
-): Promise<string | undefined> {
+/** By value, the first one that is the same tensor. */
+function classesOf(values: readonly Tensor[]): number[] {
+  const first = new Map<unknown, number>();
+  return values.map(({ uop }, i) => {
+    if (!first.has(uop)) first.set(uop, i);
+    return first.get(uop)!;
+  });
+}
+
+/**
+ * Whether value `k` is read by a program's steps alone, and is no equal expression of another step: such are one value as
+ * long as none is realized.
+ */
+function isApart({ values, reads, leaves }: Ran, k: number, classes: readonly number[]): boolean {
+  const { uop } = values[k], depends = new Set<number>([k]);
+  for (let i = leaves; i < values.length; i++) {
+    const isSame = classes[i] === classes[k];
+    if (isSame && i !== classes[k] && !reads[i].some((j) => classes[j] === classes[k])) return false;
+    if (isSame || reads[i].some((j) => depends.has(j))) depends.add(i);
+    else if (toposort(values[i].uop).includes(uop)) return false;
+  }
+  return true;
+}
+
+async function list(t: Tensor): Promise<Float64Array> {
+  return await t.data() as unknown as Float64Array;
+}
+
+/** Where two lists differ. */
+function difference(what: string, got: Float64Array, want: Float64Array): string | undefined {
+  const most = want.reduce((m, x) => Math.max(m, Math.abs(x)), 1e-3);
+  const k = want.findIndex((x, j) => !(Math.abs(x - got[j]) <= 2e-6 * most));
+  if (k < 0 && got.length === want.length) return undefined;
+  return `${what}, element ${k}: ${got[k]}, want ${want[k]}`;
+}
+
+/** What gradients with respect to values must be, as far as values are what is told apart. */
+async function wanted(seed: number, at: number, plain: Ran): Promise<ReadonlyMap<number, Float64Array>> {
+  const classes = classesOf(plain.values), found = new Map<number, Float64Array>();
+  for (const k of new Set(plain.inner)) {
+    if (k >= plain.leaves && !isApart(plain, k, classes)) continue;
+    const { loss, delta } = build(seed, at, { realizes: false, moved: classes[k], classes });
+    found.set(k, await list(loss.gradient([delta!])[0]));
+  }
+  return found;
+}
+
+/** The gradients of a program with respect to its leaves and the values that are known; undefined where it says that it cannot. */
+function gradientsOf({ values, leaves, loss }: Ran, asked: readonly number[]): readonly Tensor[] | undefined {
+  try {
+    return loss.gradient([...values.slice(0, leaves), ...asked.map((k) => values[k])]);
+  } catch (error) {
+    if (!VIEW.test(String(error))) throw error;
+    return undefined;
+  }
+}
+
+/** What became of cases. */
+export const counts: { asked: number; refused: number } = { asked: 0, refused: 0 };
+
+/** What is wrong with a case; undefined where nothing is. */
+export async function wrongRealized(seed: number, at: number, device: string): Promise<string | undefined> {
   return await onDevice(device, async () => {
     let told: readonly string[] = [];
     try {
-      let asks = inner;
-      const want = await runCase(seed, at, false, asks).catch((error) => {
-        if (!asks || !/it is a view, and the tensor was computed from what it views/.test(String(error))) throw error;
-        asks = false; // as it should be
-        return runCase(seed, at, false, false);
-      });
-      const got = await runCase(seed, at, true, asks);
-      told = got.told;
-      for (const [i, list] of want.lists.entries()) {
-        const most = list.reduce((m, x) => Math.max(m, Math.abs(x)), 1e-3);
-        const k = list.findIndex((x, j) => !(Math.abs(x - got.lists[i][j]) <= 2e-5 * most));
-        if (k >= 0 || list.length !== got.lists[i].length) {
-          return `list ${i}, element ${k}: ${got.lists[i][k]}, want ${list[k]}\n${told.join("\n")}`;
+      const plain = build(seed, at, { realizes: false }), want = await wanted(seed, at, plain);
+      const asked = plain.inner.filter((k) => want.has(k)), q = new Random(Math.imul(seed, 31337) + at);
+      const wantLeaves: Float64Array[] = [];
+      for (const g of plain.loss.gradient(plain.values.slice(0, plain.leaves))) wantLeaves.push(await list(g));
+      const wantValues: Float64Array[] = [];
+      for (const t of [plain.loss, ...plain.values]) wantValues.push(await list(t));
+      for (const realizes of [false, true]) {
+        const isScope = realizes && q.below(4) === 0, isTwice = q.below(3) === 0;
+        const run = (): { ran: Ran; gradients: (readonly Tensor[] | undefined)[] } => {
+          const ran = build(seed, at, { realizes });
+          told = ran.told;
+          ran.told.push(`gradients of ${asked.join(", ")}${isScope ? ", in a scope" : ""}`);
+          if (realizes && q.below(2) === 0) {
+            ran.told.push("realize the loss");
+            ran.loss.realize();
+          }
+          ran.pause();
+          const gradients = [gradientsOf(ran, asked)];
+          if (isTwice) {
+            if (realizes && q.below(2) === 0 && gradients[0] !== undefined) {
+              ran.told.push("realize the gradients");
+              Tensor.realize([...gradients[0]]);
+            }
+            ran.pause(1);
+            gradients.push(gradientsOf(ran, asked));
+          }
+          for (const k of asked) gradients.push(singly(ran, k));
+          return { ran, gradients };
+        };
+        const singly = (ran: Ran, k: number): readonly Tensor[] | undefined => gradientsOf(ran, [k]);
+        const { ran, gradients } = isScope ? scope(run) : run();
+        const wants = [...wantLeaves, ...asked.map((k) => want.get(k)!)];
+        for (const [i, made] of gradients.entries()) {
+          const single = i - (isTwice ? 2 : 1), its = single < 0 ? asked : [asked[single]];
+          counts.asked++;
+          if (made === undefined) {
+            counts.refused++;
+            if (!its.some((k) => want.get(k)!.every((x) => x === 0))) return `refused\n${told.join("\n")}`;
+          }
+          for (const [j, g] of (made ?? []).entries()) {
+            const name = j < ran.leaves ? `leaf ${j}` : `value ${its[j - ran.leaves]}`;
+            const expected = j < ran.leaves ? wants[j] : want.get(its[j - ran.leaves])!;
+            const why = difference(`gradient ${i} of ${name}`, await list(g), expected);
+            if (why !== undefined) return `${realizes ? "" : "without realizing: "}${why}\n${told.join("\n")}`;
+          }
+        }
+        for (const [i, t] of [ran.loss, ...ran.values].entries()) {
+          const why = difference(i === 0 ? "loss" : `value ${i - 1}`, await list(t), wantValues[i]);
+          if (why !== undefined) return `${why}\n${told.join("\n")}`;
         }
       }
       return undefined;
     } catch (error) {
-      return `${error}\n${told.join("\n")}`;
+      return `${(error as Error).stack}\n${told.join("\n")}`;
     }
   });
 }
 
 if (import.meta.main) {
-  const inner = Deno.args.includes("--inner");
-  await checkCommand((seed, at) => wrongRealized(seed, at, Device.default, inner), 3);
+  await checkCommand((seed, at) => wrongRealized(seed, at, Device.default), 3);
+  console.log(`${counts.asked} lists of gradients were asked for, ${counts.refused} refused`);
 }

@@ -14,6 +14,7 @@ import { currentCounter } from "../../tensor/nodes/random.ts";
 import { movedHandles } from "../../tensor/realize.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import { argOf, sameArg } from "../../uop/core/args.ts";
+import { mergingAll } from "../../uop/core/build_movement.ts";
 import { opName, Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { toposort, type UOp } from "../../uop/core/uop.ts";
@@ -97,7 +98,7 @@ function callOnce(
   const found = pathsOf(result, isTensor);
   if (found.length === 0) throw new ExportError(action, { reason: "it gives no tensor: return what it computes" });
   const memo = new Map<UOp, UOp>();
-  return { inputs, outputs: found.map(([path, t]) => [path, resolve(t.uop, memo)]) };
+  return { inputs, outputs: mergingAll(() => found.map(([path, t]) => [path, resolve(t.uop, memo)])) };
 }
 
 /** The memory below the shape of a tensor. */

@@ -9,14 +9,15 @@ import { sameArray } from "../../helpers/math.ts";
 import { checkOptions, describe } from "../../helpers/options.ts";
 import { userLine } from "../../helpers/stack.ts";
 import { broadcastTo, reshape } from "../../uop/core/build_movement.ts";
+import { ShapeArg } from "../../uop/core/args.ts";
 import { isMovement, Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { tied } from "../../uop/graph/given_gradient.ts";
 import { computeGradient } from "../../uop/graph/gradient.ts";
 import { fromPairs, partsOf } from "../../uop/graph/complex.ts";
-import { latest, moveLike, resolve } from "../../uop/graph/resolve.ts";
-import { noted, shown } from "../../uop/graph/writes.ts";
+import { latest, resolve } from "../../uop/graph/resolve.ts";
+import { isMemory, noted, shown } from "../../uop/graph/writes.ts";
 import { type Operand, requiring, TensorBase } from "../handle/base.ts";
 import { noGradient } from "../handle/weak_numbers.ts";
 import { isScalarLeaf, materializeShape } from "../handle/broadcast.ts";
@@ -102,45 +103,25 @@ interface Target {
   readonly finish: (gradient: UOp) => UOp;
 }
 
-/** Ops that reorder elements and lose none. */
-function isBijection(u: UOp): boolean {
-  return u.op === Ops.RESHAPE || u.op === Ops.PERMUTE || u.op === Ops.FLIP;
-}
-
 /**
- * Movement builders merge, so a graph may have passed by the node of a tensor to what lies below it. A tensor that is a
- * reshape is asked for at its base; other rearrangements only where the graph does not have their own node.
+ * Where a tensor is in a graph. Movement builders keep apart what tensors name, so that it is there as its own node, or not
+ * at all. Those of complex numbers move pairs, which no tensor names: a shape of memory is asked for at that.
  */
 function targetOf(u: UOp, graph: ReadonlySet<UOp>): Target | undefined {
-  if (u.op === Ops.COMPLEX) {
-    const pairs = targetOf(u.src[0], graph);
-    return pairs &&
-      { node: pairs.node, finish: (g) => fromPairs(materializeShape(pairs.finish(g), shapeOf(u.src[0]))) };
-  }
-  let base = u;
-  while (base.op === Ops.RESHAPE) base = base.src[0];
-  const owned = base.op === Ops.BUFFER || base.op === Ops.AFTER || base.op === Ops.COPY || base.op === Ops.CONTIGUOUS;
-  if (owned && graph.has(base)) return { node: base, finish: (g) => reshape(g, shapeOf(u)) };
   if (graph.has(u)) return { node: u, finish: (g) => g };
-  const chain: UOp[] = [];
-  for (base = u; isBijection(base); base = base.src[0]) {
-    chain.unshift(base);
-    const below = base.src[0];
-    if (graph.has(below) && !isScalarLeaf(below)) {
-      return { node: below, finish: (g) => chain.reduce((x, m) => moveLike(m, x), g) };
-    }
-  }
+  if (u.op !== Ops.COMPLEX) return undefined;
+  const [pairs] = u.src,
+    shape = shapeOf(pairs),
+    finish = (g: UOp) => fromPairs(materializeShape(reshape(g, shape), shape));
+  let base = pairs;
+  while (base.op === Ops.RESHAPE) base = base.src[0];
+  for (const node of isMemory(base) ? [base, pairs] : [pairs]) if (graph.has(node)) return { node, finish };
   return undefined;
 }
 
-/** The arg of a CONTIGUOUS that stands for a buffer. */
-const READ = "read";
-
-/** A rearranged node as one that movement builders do not merge with. */
-function opaque(u: UOp): UOp {
-  let base = u;
-  while (base.op === Ops.RESHAPE) base = base.src[0];
-  return isMovement(base.op) ? uop(Ops.CONTIGUOUS, u.dtype, [u], READ) : u;
+/** A node under another shape, of its own. */
+function shaped(u: UOp, shape: readonly number[]): UOp {
+  return sameArray(shapeOf(u), shape) ? u : uop(Ops.RESHAPE, u.dtype, [u], new ShapeArg(shape));
 }
 
 /** Lets a node that was built anew read what it was realized as. */
@@ -189,10 +170,10 @@ class Differentiable {
     const { memo } = this, { behind, unread } = this.ways = waysTo(root, targetsOf(targets), all);
     for (const [buffer, origin] of behind) {
       const made = resolve(origin, memo, unread);
-      memo.set(buffer, buffer.op === Ops.BUFFER ? opaque(reshape(made, shapeOf(buffer))) : made);
+      memo.set(buffer, buffer.op === Ops.BUFFER ? shaped(made, shapeOf(buffer)) : made);
     }
+    for (const u of unread) resolve(u, memo, unread); // targets that are on the way
     this.root = resolve(root, memo, unread);
-    for (const u of unread) memo.set(latest(u), memo.get(u)!); // targets that are on the way
   }
 
   /** Whether any target is reached. */
@@ -209,10 +190,6 @@ class Differentiable {
   readAgain(): void {
     const { memo, ways } = this;
     for (const u of ways.unread) settle(memo.get(u)!, latest(u));
-    for (const buffer of ways.behind.keys()) {
-      const made = memo.get(buffer)!;
-      if (made.op === Ops.CONTIGUOUS && made.arg === READ) settle(made, buffer);
-    }
   }
 
   /** @throws {StaleReadError} if this reads an earlier value of a target */

@@ -15,6 +15,8 @@ import { gradLeaves, type TensorBase } from "../handle/base.ts";
 /** What something was computed from: names of buffers, and of nodes that users made of no others. */
 interface Lineage {
   readonly names: ReadonlySet<number>;
+  /** Names of nodes in between that users made: of the latest ones. */
+  readonly inner: ReadonlySet<number>;
   /** Whether some are left out. */
   readonly isCut: boolean;
 }
@@ -49,7 +51,7 @@ function wayOf(roots: readonly UOp[]): UOp[] {
 
 /** What nodes are computed from. */
 function lineageOf(way: readonly UOp[]): Lineage {
-  const names = new Set<number>(), above = new Set<UOp>();
+  const names = new Set<number>(), inner = new Set<number>(), above = new Set<UOp>();
   let isCut = false;
   for (const u of way) {
     if (!u.dtype.isFloat) continue;
@@ -59,15 +61,22 @@ function lineageOf(way: readonly UOp[]): Lineage {
       const its = lineages.get(storage);
       names.add(nameOf(storage));
       for (const n of its?.names ?? []) names.add(n);
+      for (const n of its?.inner ?? []) inner.add(n);
       isCut ||= its?.isCut === true;
       above.add(u);
     } else if (u.names > 0 && !u.src.some((s) => above.has(s))) names.add(u.seq);
     // a stand-in has a name of its own
     if (u.op === Ops.CONTIGUOUS_BACKWARD && u.arg !== undefined) names.add(u.seq);
     if (u.names > 0 || u.src.some((s) => above.has(s))) above.add(u);
+    if (u.names > 0 && u.op !== Ops.BUFFER) inner.add(u.seq);
   }
-  if (names.size <= MAX_NAMES) return { names, isCut };
-  return { names: new Set([...names].sort((a, b) => b - a).slice(0, MAX_NAMES)), isCut: true };
+  const isMore = names.size > MAX_NAMES;
+  return { names: isMore ? lastOf(names) : names, inner: lastOf(inner), isCut: isCut || isMore };
+}
+
+/** The latest names, as many as are kept. */
+function lastOf(names: ReadonlySet<number>): ReadonlySet<number> {
+  return names.size <= MAX_NAMES ? names : new Set([...names].sort((a, b) => b - a).slice(0, MAX_NAMES));
 }
 
 /** Calls `realize`, which is to realize `roots`, and remembers what was computed from what. */
@@ -100,7 +109,7 @@ function comesFrom(storage: Storage, t: TensorBase | UOp): boolean | undefined {
   const own = storageOf(t.uop);
   if (own === storage) return false;
   const name = own === undefined ? t.uop.seq : nameOf(own);
-  if (lineage.names.has(name)) return true;
+  if (lineage.names.has(name) || lineage.inner.has(name)) return true;
   if (storage.born < name) return false;
   if (lineage.isCut) return undefined;
   const its = own === undefined ? lineageOf(wayOf([t.uop])) : lineages.get(own);

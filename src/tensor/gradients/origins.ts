@@ -10,7 +10,7 @@ import { argOf, type BufferArg, type Storage } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import { extentsOf } from "../../uop/graph/extent.ts";
-import { latest, unlabeled, unshaped } from "../../uop/graph/resolve.ts";
+import { latest, unlabeled, unshaped, viewsOfRealized } from "../../uop/graph/resolve.ts";
 import { gradLeaves, type TensorBase } from "../handle/base.ts";
 import { forgetLineage, keepLineage } from "./lineage.ts";
 
@@ -108,6 +108,8 @@ class Walk {
   readonly pending: UOp[] = [];
   private readonly open = new Map<UOp, boolean>();
   private readonly stale = new Map<UOp, Overwritten>();
+  /** By RESHAPE, what it is a shape of: of many shapes each looks down to the next alone. */
+  private readonly shaped = new Map<UOp, UOp>();
   /** By AFTER, the BUFFER that it writes to; undefined where there is none yet. */
   private readonly below = new Map<UOp, UOp | undefined>();
 
@@ -163,7 +165,7 @@ class Walk {
 
   /** Decides on `u` once its sources are decided. */
   private settle(u: UOp, sources: readonly UOp[]): void {
-    const { open, stale } = this, owner = unshaped(u), origin = isPlace(u) ? origins.get(u) : undefined;
+    const { open, stale } = this, owner = this.ownerOf(u), origin = isPlace(u) ? origins.get(u) : undefined;
     let passes = false, old = isPlace(u) ? lost.get(u) : undefined;
     if (owner.op === Ops.BUFFER) old ??= this.replaced(owner);
     for (const s of sources) {
@@ -182,6 +184,14 @@ class Walk {
     open.set(u, passes || (origin !== undefined && sources.length === 0) || this.isTarget(owner));
   }
 
+  /** What a node is, under any shape; what is below it has been asked for before. */
+  private ownerOf(u: UOp): UOp {
+    if (u.op !== Ops.RESHAPE || u.becomes !== undefined) return unshaped(u);
+    const owner = this.shaped.get(u.src[0]) ?? unshaped(u.src[0]);
+    this.shaped.set(u, owner);
+    return owner;
+  }
+
   /** Forgets an origin that leads to earlier values only. */
   private forget(place: UOp, old: Overwritten): void {
     origins.delete(place);
@@ -190,7 +200,11 @@ class Walk {
 
   /** Whether a node is a write to a target, under any shape. */
   isTargetWrite(u: UOp): boolean {
-    while (u.op === Ops.RESHAPE) u = u.src[0];
+    while (u.op === Ops.RESHAPE) {
+      const owner = this.shaped.get(u);
+      if (owner !== undefined && owner.op !== Ops.AFTER && owner.op !== Ops.BUFFER) return false; // it is computed
+      u = u.src[0];
+    }
     return u.op === Ops.AFTER && this.writesTarget(u);
   }
 
@@ -258,6 +272,8 @@ export function keepOrigins(tensors: readonly TensorBase[], beside: readonly UOp
   for (const u of kept) {
     const place = u.becomes === undefined ? undefined : originPlace(u);
     if (place === undefined) continue;
+    const shown = viewsOfRealized(u)?.below;
+    if (shown !== undefined && originPlace(shown) === place) continue; // what it is a view of says it
     const old = walk.overwritten(u);
     if (walk.visit(u)) origins.set(place, { node: u, seen: targets.writes });
     else if (old?.stepped === false) lost.set(place, old);

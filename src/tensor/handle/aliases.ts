@@ -331,6 +331,7 @@ export function sourceOf<T extends Handle>(
 ): Source<T> | undefined {
   // a shape more or less is none: builders merge them
   of = bare(of);
+  if (isAlias(view.op) && view.src[0] === of) return new Strong(named, next, epochOf, of); // views of views may be many
   let over = of, u = view;
   while (over.op === Ops.RESHAPE) over = over.src[0];
   while (u !== of && u !== over && isAlias(u.op)) u = u.src[0];

@@ -208,6 +208,7 @@ export abstract class TensorBase {
     let u = node.becomes;
     while (u.becomes !== undefined) u = u.becomes;
     if (this.source !== undefined) this.source = this.source.weak(node, this.isApart(node));
+    if (u.op === Ops.RESHAPE) u.names++; // a shape of memory is a node of its own
     return this.node = u;
   }
   /** Points the handle at another node of the same shape and dtype. */

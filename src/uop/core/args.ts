@@ -52,12 +52,12 @@ export type ConstValue = number | Int64;
 /** A shape: RESHAPE, EXPAND. */
 export class ShapeArg implements ArgRecord {
   readonly hash: number;
-  /** Sizes of the axes. */
-  constructor(readonly shape: readonly number[]) {
-    this.hash = hashNumbers(shape);
+  /** Sizes of the axes; `apart` tells views of memory apart that gradients are asked of. */
+  constructor(readonly shape: readonly number[], readonly apart = 0) {
+    this.hash = hashNumbers(shape) ^ apart;
   }
   same(o: ArgRecord): boolean {
-    return o instanceof ShapeArg && sameArray(o.shape, this.shape);
+    return o instanceof ShapeArg && o.apart === this.apart && sameArray(o.shape, this.shape);
   }
   toString(): string {
     return `[${this.shape.join(", ")}]`;

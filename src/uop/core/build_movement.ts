@@ -10,24 +10,51 @@ import { Ops } from "./ops.ts";
 import { shapeOf } from "./shape.ts";
 import { type UOp, uop } from "./uop.ts";
 
+/** Whether builders merge with nodes that tensors name, too: of what runs it does not matter what is a view of what. */
+let mergesAll = false;
+
+/** What `make` returns, for which movement is merged whoever names what: schedules, and what reads no gradients. */
+export function mergingAll<T>(make: () => T): T {
+  const before = mergesAll;
+  mergesAll = true;
+  try {
+    return make();
+  } finally {
+    mergesAll = before;
+  }
+}
+
+/** Whether {@linkcode mergingAll} runs. */
+export function isMergingAll(): boolean {
+  return mergesAll;
+}
+
+/**
+ * Whether what is built of a movement node is built of what that moves: not where a tensor names it, whose gradient is asked
+ * of this node. Schedules merge them.
+ */
+function isPassed(x: UOp): boolean {
+  return mergesAll || x.names === 0 || !x.dtype.isFloat;
+}
+
 /** Same elements in row-major order under another shape. */
 export function reshape(x: UOp, shape: readonly number[]): UOp {
   if (sameArray(shapeOf(x), shape)) return x;
-  if (x.op === Ops.RESHAPE) return reshape(x.src[0], shape);
+  if (x.op === Ops.RESHAPE && isPassed(x)) return reshape(x.src[0], shape);
   return uop(Ops.RESHAPE, x.dtype, [x], new ShapeArg(shape));
 }
 
 /** Repeats axes of size 1; the rank stays. */
 export function expand(x: UOp, shape: readonly number[]): UOp {
   if (sameArray(shapeOf(x), shape)) return x;
-  if (x.op === Ops.EXPAND) return expand(x.src[0], shape);
+  if (x.op === Ops.EXPAND && isPassed(x)) return expand(x.src[0], shape);
   return uop(Ops.EXPAND, x.dtype, [x], new ShapeArg(shape));
 }
 
 /** Axis i of the result is axis `order[i]` of `x`. */
 export function permute(x: UOp, order: readonly number[]): UOp {
   if (order.every((a, i) => a === i)) return x;
-  if (x.op === Ops.PERMUTE) {
+  if (x.op === Ops.PERMUTE && isPassed(x)) {
     const inner = argOf(x, Ops.PERMUTE).axes;
     return permute(x.src[0], order.map((a) => inner[a]));
   }
@@ -44,7 +71,7 @@ export function pad(x: UOp, pairs: readonly (readonly [number, number])[]): UOp 
 export function shrink(x: UOp, pairs: readonly (readonly [number, number])[]): UOp {
   const shape = shapeOf(x);
   if (pairs.every(([a, b], i) => a === 0 && b === shape[i])) return x;
-  if (x.op === Ops.SHRINK) {
+  if (x.op === Ops.SHRINK && isPassed(x)) {
     const inner = argOf(x, Ops.SHRINK).pairs;
     return shrink(x.src[0], pairs.map(([a, b], i) => [inner[i][0] + a, inner[i][0] + b]));
   }

@@ -6,10 +6,12 @@
  */
 import { wantsLines, wantsMemoryLines } from "../../helpers/env.ts";
 import { SpecError } from "../../helpers/errors.ts";
+import { sameArray } from "../../helpers/math.ts";
 import { Site } from "../../helpers/stack.ts";
 import { argOf, type Storage } from "../core/args.ts";
-import { expand, flip, pad, permute, reshape, shrink, skew, unskew } from "../core/build_movement.ts";
+import { expand, flip, isMergingAll, pad, permute, reshape, shrink, skew, unskew } from "../core/build_movement.ts";
 import { isMovement, isView, opName, Ops } from "../core/ops.ts";
+import { shapeOf } from "../core/shape.ts";
 import { bufferNode, renewed, type UOp, uop } from "../core/uop.ts";
 import { knownSources } from "../rewrite/walk.ts";
 import { isLabel, window } from "./extent.ts";
@@ -73,9 +75,22 @@ export function unlabeled(u: UOp): UOp {
 export function wholeOf(u: UOp): UOp {
   for (;;) {
     u = unlabeled(u);
-    if (u.op !== Ops.DETACH && u.op !== Ops.CONTIGUOUS_BACKWARD) return u;
-    u = u.src[0];
+    const isCut = u.op === Ops.DETACH || u.op === Ops.CONTIGUOUS_BACKWARD, below = isCut ? u.src[0] : turnedBack(u);
+    if (below === undefined) return u;
+    u = below;
   }
+}
+
+/** What a node is that turns axes and turns them back. */
+function turnedBack(u: UOp): UOp | undefined {
+  if (u.op !== Ops.PERMUTE) return undefined;
+  let order = argOf(u, Ops.PERMUTE).axes;
+  for (u = latest(u.src[0]); u.op === Ops.PERMUTE; u = latest(u.src[0])) {
+    const { axes } = argOf(u, Ops.PERMUTE);
+    order = order.map((a) => axes[a]);
+    if (order.every((a, i) => a === i)) return u.src[0];
+  }
+  return undefined;
 }
 
 /** The nodes of which `u` is all, in order, whatever they have become: the innermost first, itself last. */
@@ -85,12 +100,40 @@ export function wholesOf(u: UOp): UOp[] {
   return path.reverse();
 }
 
+/** The views, outermost first, by which a node shows what is realized, and that; undefined where it is computed. */
+export function viewsOfRealized(u: UOp): { readonly views: UOp[]; readonly below: UOp } | undefined {
+  const views: UOp[] = [];
+  do {
+    if (!isMovement(u.op) && u.op !== Ops.CONTIGUOUS_BACKWARD && u.op !== Ops.CONTIGUOUS) return undefined;
+    views.push(u);
+    u = u.src[0];
+  } while (u.becomes === undefined && u.op !== Ops.BUFFER);
+  return { views, below: latest(u) };
+}
+
 /** By AFTER that is another one built anew, when the first of them was made. */
 const firstMade = new WeakMap<UOp, number>();
 
 /** What write an AFTER is: the same for those that are built anew when what it reads has been realized. */
 export function writeOf(after: UOp): number {
   return firstMade.get(after) ?? after.seq;
+}
+
+/** By AFTER, those that are the same write: built anew for gradients, which merge no views, or for a schedule, which does. */
+const sameWrites = new WeakMap<UOp, UOp[]>();
+
+/** Notes that an AFTER is another one built anew. */
+function noteAnew(after: UOp, made: UOp): void {
+  const all = sameWrites.get(after) ?? [after];
+  sameWrites.set(after, all);
+  if (sameWrites.get(made) === all) return;
+  all.push(made);
+  sameWrites.set(made, all);
+}
+
+/** Lets an AFTER and all that are the same write read what it has become. */
+export function writeBecomes(after: UOp, made: UOp): void {
+  for (const u of sameWrites.get(after)?.splice(0) ?? []) if (u !== made) u.becomes ??= made;
 }
 
 /** The movement of node `u` applied to `x`, which has the shape of `u.src[0]`. Folds as the builders do. */
@@ -120,11 +163,17 @@ export function moveLike(u: UOp, x: UOp): UOp {
   throw new SpecError(`${opName[u.op]} is no movement`);
 }
 
+/** A node on other sources: where all movement is merged, as the builders make it, else as it is. */
 function rebuild(u: UOp, src: readonly UOp[]): UOp {
-  // a realized source is a reshaped buffer: let the builders merge
-  return isMovement(u.op) && u.op !== Ops.WINDOW && src[0] !== u.src[0]
+  return isMovement(u.op) && u.op !== Ops.WINDOW && isMergingAll()
     ? moveLike(u, src[0])
     : uop(u.op, u.dtype, src, u.arg);
+}
+
+/** Whether movement builders would make something else of a node whose source is `x`. */
+function isMerged(u: UOp, x: UOp): boolean {
+  if (u.op === x.op) return u.op === Ops.RESHAPE || u.op === Ops.EXPAND || u.op === Ops.PERMUTE || u.op === Ops.SHRINK;
+  return u.op === Ops.RESHAPE && (argOf(u, Ops.RESHAPE).apart > 0 || sameArray(shapeOf(u), shapeOf(x)));
 }
 
 /**
@@ -168,18 +217,24 @@ function newestPart(part: UOp): UOp {
 /**
  * `root` with every realized node replaced by what it became, and every other node interned in the present generation.
  * BUFFER nodes are kept as they are. Pass one `memo` to resolve several roots of one graph. Nodes in `unread` are built
- * anew although they are realized. Parts of an earlier version of memory are those of the newest one where nothing has been
+ * anew although they are realized, and stand for what they have become. Parts of an earlier version of memory are those of the newest one where nothing has been
  * written to them since.
  */
 export function resolve(root: UOp, memo: Map<UOp, UOp> = new Map(), unread?: ReadonlySet<UOp>): UOp {
-  const stack: UOp[] = [root], known = (u: UOp): UOp | undefined => memo.get(u);
+  const merges = isMergingAll(), stack: UOp[] = [root], known = (u: UOp): UOp | undefined => memo.get(u);
   while (stack.length > 0) {
     const u = stack[stack.length - 1], { src } = u;
     if (memo.has(u)) {
       stack.pop();
       continue;
     }
-    const now = u.becomes === undefined || unread?.has(u) ? u : readNow(u);
+    const isUnread = u.becomes !== undefined && unread?.has(u) === true;
+    const now = isUnread || u.becomes === undefined ? u : readNow(u);
+    if (isUnread && memo.has(latest(u))) {
+      memo.set(u, memo.get(latest(u))!);
+      stack.pop();
+      continue;
+    }
     if (now !== u) {
       const done = memo.get(now);
       if (done === undefined) stack.push(now);
@@ -205,11 +260,16 @@ export function resolve(root: UOp, memo: Map<UOp, UOp> = new Map(), unread?: Rea
     const sources = knownSources(src, known, stack);
     if (sources === 0) continue;
     stack.pop();
-    const isKept = sources === 1 && (u.becomes === undefined || unread?.has(u) === true);
+    const isKept = sources === 1 && (u.becomes === undefined || isUnread) &&
+      !(merges && isMovement(u.op) && isMerged(u, src[0]));
     const made = isKept ? renewed(u) : rebuild(u, src.map((s) => memo.get(s)!));
     made.line ??= u.line;
-    if (u.op === Ops.AFTER && made !== u && !firstMade.has(made)) firstMade.set(made, writeOf(u));
+    if (u.op === Ops.AFTER && made !== u) {
+      if (!firstMade.has(made)) firstMade.set(made, writeOf(u));
+      noteAnew(u, made);
+    }
     memo.set(u, made.op === Ops.SHRINK ? newestPart(made) : made);
+    if (isUnread) memo.set(latest(u), memo.get(u)!); // what reads it as it is now is computed from it
   }
   return memo.get(root)!;
 }

@@ -6,6 +6,7 @@
  * @module
  */
 import { argOf, Storage } from "../core/args.ts";
+import { mergingAll } from "../core/build_movement.ts";
 import { isMovement, isView, Ops } from "../core/ops.ts";
 import { bufferNode, mayHave, type UOp, uop } from "../core/uop.ts";
 import { latest, moveLike } from "./resolve.ts";
@@ -139,10 +140,12 @@ export function showAs(steps: readonly UOp[], x: UOp): UOp {
 /** The same views, folded as the builders do, and without what changes gradients alone. */
 export function folded(u: UOp): UOp {
   const { base, steps } = shown(u);
-  return steps.reduceRight((x, step) => {
-    if (step.op === Ops.DETACH || step.op === Ops.CONTIGUOUS_BACKWARD) return x;
-    return isMovement(step.op) && step.op !== Ops.WINDOW ? moveLike(step, x) : showAs([step], x);
-  }, base);
+  return mergingAll(() =>
+    steps.reduceRight((x, step) => {
+      if (step.op === Ops.DETACH || step.op === Ops.CONTIGUOUS_BACKWARD) return x;
+      return isMovement(step.op) && step.op !== Ops.WINDOW ? moveLike(step, x) : showAs([step], x);
+    }, base)
+  );
 }
 
 /** Whether a node is memory, or will be, that can be written. */
