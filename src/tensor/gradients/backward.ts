@@ -18,7 +18,7 @@ import { computeGradient } from "../../uop/graph/gradient.ts";
 import { fromPairs, partsOf } from "../../uop/graph/complex.ts";
 import { latest, resolve } from "../../uop/graph/resolve.ts";
 import { isMemory, noted, shown } from "../../uop/graph/writes.ts";
-import { type Operand, requiring, TensorBase } from "../handle/base.ts";
+import { internals, type Operand, requiring, TensorBase } from "../handle/base.ts";
 import { noGradient } from "../handle/weak_numbers.ts";
 import { isScalarLeaf, materializeShape } from "../handle/broadcast.ts";
 import { placeOf } from "../handle/claims.ts";
@@ -312,18 +312,25 @@ export abstract class BackwardTensor extends TensorBase {
           reason: noGradient(t),
         });
       }
-      const u = it.get(t.uop), target = isScalarLeaf(u) ? undefined : targetOf(u, graph);
-      if (target === undefined && t.numel() > 0) checkUnused(u, graph, i);
-      return target;
+      const u = it.get(t.uop), before = internals.copiedFrom(t), ways: Target[] = [];
+      for (const node of before === undefined ? [u] : [u, it.get(before)]) {
+        const target = isScalarLeaf(node) ? undefined : targetOf(node, graph);
+        if (target !== undefined) ways.push(target);
+      }
+      if (ways.length === 0 && t.numel() > 0) checkUnused(u, graph, i);
+      return ways;
     });
-    const gradients = computeGradient(root, seed, found.flatMap((t) => t === undefined ? [] : [t.node]));
+    const gradients = computeGradient(root, seed, found.flatMap((ways) => ways.map((t) => t.node)));
     it.readAgain();
     const lost = lostBelow(root, targets);
     const made = targets.map((t, i) => {
-      const target = found[i], g = target === undefined ? undefined : gradients.get(target.node);
-      if (g === undefined && t.numel() > 0) it.checkVersions();
-      if (t.requiresGrad !== true && t.numel() > 0) checkLost(lost, t, i, g !== undefined);
-      return materializeShape(g === undefined ? constant(0, t.dtype) : target!.finish(g), t.shape);
+      const parts = found[i].flatMap(({ node, finish }) => {
+        const g = gradients.get(node);
+        return g === undefined ? [] : [finish(g)];
+      });
+      if (parts.length === 0 && t.numel() > 0) it.checkVersions();
+      if (t.requiresGrad !== true && t.numel() > 0) checkLost(lost, t, i, parts.length > 0);
+      return materializeShape(parts.length === 0 ? constant(0, t.dtype) : parts.reduce((a, b) => a.add(b)), t.shape);
     });
     const nodes = targets.map((t) => it.get(t.uop));
     return tiedTo(nodes, made).map((g) => this.wrap(g));

@@ -51,7 +51,13 @@ interface Link<T extends Handle> extends WeaklyNamed<T> {
   readonly ofMemory: boolean;
 }
 function madeBy(steps: readonly UOp[]): Step[] {
-  return steps.map(({ op, dtype, src, arg }) => ({ op, dtype, rest: src.slice(1), arg }));
+  const made: Step[] = [];
+  for (const { op, dtype, src, arg } of steps) append(made, { op, dtype, rest: src.slice(1), arg });
+  return made;
+}
+/** Adds a step below others, which a shape of a shape is not. */
+function append(steps: Step[], step: Step): void {
+  if (step.op !== Ops.RESHAPE || steps.at(-1)?.op !== Ops.RESHAPE) steps.push(step);
 }
 
 /** A version of memory, which is kept by its number. */
@@ -85,6 +91,8 @@ export interface Source<T extends Handle> {
   readonly over: UOp | undefined;
   /** What the view, as it was `node`, is when its tensor is `parent`, and what is below them has moved; undefined: unknown. */
   move(node: UOp, parent: UOp, moved: Moved): UOp | undefined;
+  /** As `move`, of what `top` is, where it is known to be a view of that tensor by itself. */
+  moveOf(top: T, node: UOp, parent: UOp, moved: Moved): UOp | undefined;
   /** This for a view that has been realized; `node` is the view as it was, `isApart` whether the first tensor has other memory, or none. */
   weak(node: UOp, isApart: boolean): Source<T> | undefined;
   /** Whether what a view was realized into is what it shows, where the newest version of its memory is `now`. */
@@ -214,6 +222,10 @@ class Strong<T extends Handle> implements Source<T> {
     const made = this.merged && stepsOf(this.merged);
     return made && showAs(made, reshape(parent, shapeOf(bare(this.merged!.of))));
   }
+  moveOf(_top: T, node: UOp, _parent: UOp, moved: Moved): UOp | undefined {
+    const { base, steps } = shown(node);
+    return hasMoved(base, moved) ? showAs(steps, reshape(moved.to, shapeOf(base))) : undefined;
+  }
   /** As `move`, where what it was made of names something else by now: as a view of what that was a view of. */
   private moveAbove(node: UOp, parent: UOp, moved: Moved): UOp | undefined {
     let { next, over } = this;
@@ -251,21 +263,27 @@ class Strong<T extends Handle> implements Source<T> {
   /** The tensors that `node` is a view of, as far as they are what they were, the nearest first, with what it shows of each. */
   private static links<T extends Handle>(source: Strong<T>, node: UOp): Link<T>[] {
     const links: Link<T>[] = [];
-    let steps: Step[] = [], at: Source<T> | undefined = source;
+    const steps: Step[] = [];
+    let at: Source<T> | undefined = source;
     for (; at instanceof Strong; at = at.next) {
       const { named, merged } = at as Strong<T>, over = at.over ?? (merged && bare(merged.of));
       if (over === undefined) return links;
       const own = at.over === undefined ? stepsOf(merged!) : shown(node, over).steps;
       if (own === undefined || (at.over !== undefined && shown(node, over).base !== over)) return links;
-      steps = [...steps, ...madeBy(own)];
+      for (const step of madeBy(own)) append(steps, step);
       if (still(named, source.epochOf) !== undefined && links.length < MAX_PATH) {
-        links.push({ ...weakly(named), steps, shape: shapeOf(over), ofMemory: false });
+        links.push({ ...weakly(named), steps: [...steps], shape: shapeOf(over), ofMemory: false });
       }
       node = over;
     }
     if (!(at instanceof Weak)) return links;
     const whole: Step = { op: Ops.RESHAPE, dtype: node.dtype, rest: [], arg: new ShapeArg(shapeOf(node)) };
-    for (const link of at.named) links.push({ ...link, steps: [...steps, whole, ...link.steps] });
+    append(steps, whole);
+    for (const link of at.named) {
+      const all = [...steps];
+      for (const step of link.steps) append(all, step);
+      links.push({ ...link, steps: all });
+    }
     return links.length <= MAX_PATH ? links : [...links.slice(0, MAX_PATH - 1), links[links.length - 1]];
   }
   /** All that it is a view of, the nearest first. */
@@ -302,7 +320,13 @@ class Weak<T extends Handle> implements Source<T> {
     return this.link?.ref.deref();
   }
   move(_node: UOp, parent: UOp, moved: Moved): UOp | undefined {
-    const { steps, shape, ofMemory } = this.link ?? this.named[this.named.length - 1];
+    return this.moveBy(this.link ?? this.named[this.named.length - 1], parent, moved);
+  }
+  moveOf(top: T, _node: UOp, parent: UOp, moved: Moved): UOp | undefined {
+    const link = this.named.find(({ ref, epoch }) => ref.deref() === top && this.epochOf(top) === epoch);
+    return link && this.moveBy(link, parent, moved);
+  }
+  private moveBy({ steps, shape, ofMemory }: Link<T>, parent: UOp, moved: Moved): UOp | undefined {
     const of = ofMemory ? moved.to : bare(parent);
     // of another tensor than the link was made of
     if (numelOf(of) !== prod(shape)) return undefined;

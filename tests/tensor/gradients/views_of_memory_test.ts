@@ -92,3 +92,19 @@ Deno.test("views of memory: steps in place of a leaf that a loss reads through a
     assertEquals(await loss.item(), 6 - i * 0.75);
   }
 });
+
+Deno.test("views of memory: a value that is all of another tensor's memory is a target before and after it gets memory of its own", async () => {
+  for (const requiresGrad of [false, true]) {
+    for (const make of [(x: Tensor) => x.unsqueeze(0).sum(0), (x: Tensor) => x.reshape([3, 1]).max([1])]) {
+      const x = new Tensor([1, 2, 3], { dtype: "float64", requiresGrad }), v = make(x);
+      const before = v.mul(v).sum();
+      await v.realize();
+      assertEquals(await before.gradient([v])[0].tolist(), [2, 4, 6]);
+      assertEquals(await Promise.all(before.add(x.sum()).gradient([v, x]).map((g) => g.tolist())), [
+        [2, 4, 6],
+        [3, 5, 7],
+      ]);
+      assertEquals(await before.add(v.mul(3).sum()).gradient([v])[0].tolist(), [5, 7, 9]);
+    }
+  }
+});
