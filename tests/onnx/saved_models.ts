@@ -140,6 +140,11 @@ export function savedModels(): Record<string, SavedModel> {
       args: [ids([[3, 1, 3, 2], [1, 1, 5, 3]])],
       has: ["TopK"],
     },
+    chosen: {
+      f: (x) => x.maskedSelect(x.gt(2), { size: 9, fillValue: -1 }),
+      args: [ids([[3, 1, 3, 2], [1, 1, 5, 3]])],
+      has: ["Where"],
+    },
     // an input is called as results without a name are
     criterion: {
       f: (x, y) => x.crossEntropy(y),

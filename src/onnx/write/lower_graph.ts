@@ -14,6 +14,7 @@ import { prod } from "../../helpers/math.ts";
 import { bytesOfTensors } from "../../state/source.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import { argOf, Int64, reduceOf } from "../../uop/core/args.ts";
+import { mergingAll } from "../../uop/core/build_movement.ts";
 import { isAlu, isSame, opName, Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { toposort, type UOp } from "../../uop/core/uop.ts";
@@ -48,7 +49,8 @@ export interface Lowered {
 /** Lowers a trace. @throws {ExportError} naming an op without a form in ONNX */
 export async function lower(action: string, t: Trace, weights: WeightNames): Promise<Lowered> {
   const lowering = new Lowering(action, t, weights);
-  lowering.plan(); // before anything is realized: nodes are found again by being the same
+  // before anything is realized: nodes are found again by being the same, as views are of what is traced
+  mergingAll(() => lowering.plan());
   await lowering.compute();
   return lowering.write();
 }

@@ -10,7 +10,7 @@ import { prod, rangeOf } from "../../helpers/math.ts";
 import { checkInteger, checkOptions, checkScalar } from "../../helpers/options.ts";
 import { broadcastTo, shrink } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { constant, iota, type UOp, uop } from "../../uop/core/uop.ts";
+import { constant, type UOp, uop } from "../../uop/core/uop.ts";
 import { resolveAxis } from "../handle/axes.ts";
 import { TensorBase } from "../handle/base.ts";
 import { placed } from "../handle/creation.ts";
@@ -108,9 +108,9 @@ export abstract class DistinctTensor extends TensorBase {
       };
       if (size === 0) return listed(broadcastTo(fill, [0]), zeros([0]), inverse, zeros([0]));
       // Where the k-th value begins; n behind the last.
-      const { at, count } = this.truePositions(isNew.uop, size + 1);
+      const { at, isHere } = this.truePositions(isNew.uop, size + 1);
       const begins = own(at), mine = shrink(begins, [[0, size]]), next = shrink(begins, [[1, size + 1]]);
-      const here = iota(size).lt(shrink(count, [[0, size]]));
+      const here = shrink(isHere, [[0, size]]);
       const places = here.where(mine, constant(0, int32)); // all of them valid: exports of this take them as such
       return listed(
         here.where(gatherNode(sorted, 0, places), fill),

@@ -396,8 +396,11 @@ export abstract class IndexingTensor extends TensorBase {
     if (!hasMemory) noteOpen(this.uop, before);
   }
 
-  /** For each k < size, the flat position of the k-th true element (by binary search in a running count), and the count. */
-  protected truePositions(mask: UOp, size: number): { at: UOp; count: UOp } {
+  /**
+   * For each k < size, the flat position of the k-th true element (by binary search in a running count), and whether there
+   * is one: where not, that is the number of all elements.
+   */
+  protected truePositions(mask: UOp, size: number): { at: UOp; isHere: UOp } {
     const n = prod(shapeOf(mask));
     const d = positionDType(n + 1), flat = this.wrap(reshape(castNode(mask, d), [n])).cumsum(0).uop;
     const running = uop(Ops.CONTIGUOUS, d, [flat]);
@@ -410,7 +413,8 @@ export abstract class IndexingTensor extends TensorBase {
       const before = gatherNode(running, 0, inside.where(next.add(-1), zero));
       found = inside.and(before.lt(order.add(1))).where(next, found);
     }
-    return { at: found, count: broadcastTo(shrink(running, [[n - 1, n]]), [size]) };
+    const isHere = order.lt(broadcastTo(shrink(running, [[n - 1, n]]), [size]));
+    return { at: found, isHere };
   }
 
   /**
@@ -441,9 +445,10 @@ export abstract class IndexingTensor extends TensorBase {
     const size = checkInteger("maskedSelect", "size", options.size, 0);
     const fill = scalarConst(checkScalar("maskedSelect", "fillValue", options.fillValue ?? 0), this.dtype);
     if (prod(shape) === 0 || size === 0) return this.wrap(placed(broadcastTo(fill, [size]), this.device));
-    const { at, count } = this.truePositions(m, size);
-    const x = gatherNode(reshape(allFilled(values), [prod(shape)]), 0, at);
-    return this.wrap(castNode(iota(size), count.dtype).lt(count).where(x, fill));
+    const { at, isHere } = this.truePositions(m, size);
+    const places = isHere.where(at, constant(0, at.dtype)); // all of them valid: exports of this take them as such
+    const x = gatherNode(reshape(allFilled(values), [prod(shape)]), 0, places);
+    return this.wrap(isHere.where(x, fill));
   }
 
   /**
@@ -466,15 +471,14 @@ export abstract class IndexingTensor extends TensorBase {
     if (prod(shape) === 0 || size === 0 || rank === 0) {
       return this.wrap(placed(broadcastTo(fill, [size, rank]), this.device));
     }
-    const { at, count } = this.truePositions(mask, size);
+    const { at, isHere } = this.truePositions(mask, size);
     let rest = at;
     const columns = new Array<UOp>(rank);
     for (let axis = rank - 1; axis >= 0; axis--) {
       columns[axis] = axis === 0 ? rest : rest.floorMod(shape[axis]);
       if (axis > 0) rest = rest.floorDiv(shape[axis]);
     }
-    const here = castNode(iota(size), count.dtype).lt(count);
-    const [first, ...others] = columns.map((c) => this.wrap(here.where(c, fill)));
+    const [first, ...others] = columns.map((c) => this.wrap(isHere.where(c, fill)));
     return first.stack(others, 1);
   }
 
