@@ -41,7 +41,7 @@ Deno.test("onnx: written models in onnxruntime, where it can be fetched", async 
     return;
   }
   assert.equal(code, 0, stdout + stderr);
-  assert.equal(stdout.trim().split("\n").length, 38, stdout);
+  assert.equal(stdout.trim().split("\n").length, 39, stdout);
 });
 
 Deno.test("onnx: a reduction by key goes through its terms once, however many results there are", async () => {

@@ -7,7 +7,7 @@
  */
 import { ArgumentError } from "../../helpers/errors.ts";
 import { argOf, type Storage } from "../../uop/core/args.ts";
-import { Ops } from "../../uop/core/ops.ts";
+import { isMovement, Ops } from "../../uop/core/ops.ts";
 import { toposort, UOp } from "../../uop/core/uop.ts";
 import { unshaped, wholesOf } from "../../uop/graph/resolve.ts";
 import { gradLeaves, type TensorBase } from "../handle/base.ts";
@@ -79,12 +79,18 @@ function lastOf(names: ReadonlySet<number>): ReadonlySet<number> {
   return names.size <= MAX_NAMES ? names : new Set([...names].sort((a, b) => b - a).slice(0, MAX_NAMES));
 }
 
+/** Whether a node that has become memory shows all of what has: that says what it was computed from. */
+function isShapeOfMade(u: UOp): boolean {
+  const storage = isMovement(u.op) ? storageOf(u.src[0]) : undefined;
+  return storage !== undefined && storage === storageOf(u);
+}
+
 /** Calls `realize`, which is to realize `roots`, and remembers what was computed from what. */
 export function keepLineage(roots: readonly UOp[], realize: () => void): void {
   // what is cut off becomes memory with what that is all of
   const pending = wayOf(roots.flatMap(wholesOf)).filter((u) => u.becomes === undefined);
   realize();
-  const kept = pending.filter((u) => u.becomes !== undefined && u.dtype.isFloat);
+  const kept = pending.filter((u) => u.becomes !== undefined && u.dtype.isFloat && !isShapeOfMade(u));
   // of many at once what all are computed from is that of each: updates of weights
   const shared = kept.length > FEW ? lineageOf(wayOf(kept.flatMap((u) => u.src))) : undefined;
   for (const u of kept) {

@@ -31,10 +31,10 @@ export function isMergingAll(): boolean {
 
 /**
  * Whether what is built of a movement node is built of what that moves: not where a tensor names it, whose gradient is asked
- * of this node. Schedules merge them.
+ * of this node. Schedules merge them; a shape of a constant is no target.
  */
 function isPassed(x: UOp): boolean {
-  return mergesAll || x.names === 0 || !x.dtype.isFloat;
+  return mergesAll || x.names === 0 || !x.dtype.isFloat || x.src[0].op === Ops.CONST;
 }
 
 /** Same elements in row-major order under another shape. */

@@ -2,7 +2,7 @@
 import { assertEquals, assertStrictEquals } from "@std/assert";
 import { dtypes } from "../../../src/dtype/dtype.ts";
 import { Storage } from "../../../src/uop/core/args.ts";
-import { permute, reshape } from "../../../src/uop/core/build_movement.ts";
+import { mergingAll, permute, reshape } from "../../../src/uop/core/build_movement.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
 import { latest, resolve } from "../../../src/uop/graph/resolve.ts";
 import { bufferNode, renewed, rotateInternTable, type UOp } from "../../../src/uop/core/uop.ts";
@@ -22,7 +22,9 @@ Deno.test("resolve: realized nodes are replaced, chains of them compressed", () 
   assertStrictEquals(latest(sum), step.becomes);
   assertStrictEquals(sum.becomes as UOp, step.becomes);
   const now = resolve(u);
-  assertEquals([now.op, now.src[0]], [Ops.MUL, c]); // reshape of reshape of c is c
+  assertEquals([now.op, now.src[0].op, latest(now.src[0].src[0])], [Ops.MUL, Ops.RESHAPE, step.becomes]); // nodes of their own
+  const merged = mergingAll(() => resolve(u));
+  assertEquals([merged.op, merged.src[0]], [Ops.MUL, c]); // reshape of reshape of c is c
 });
 
 Deno.test("resolve: a node of an earlier generation is renewed", () => {
