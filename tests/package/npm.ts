@@ -140,11 +140,14 @@ const NAMED: Readonly<Record<string, string>> = {
 };
 /** Files of which `mod.ts` exports functions alone, which a server loads when one of them is called. */
 const CALLED: readonly string[] = [
+  "./src/engine/tuning/tune.ts",
   "./src/tensor/handle/display.ts",
+  "./src/tensor/handle/view_of.ts",
   "./src/tensor/jit/jit.ts",
   "./src/tensor/jit/loops.ts",
   "./src/tensor/transforms/autocast.ts",
   "./src/tensor/transforms/transforms.ts",
+  "./src/uop/rewrite/record.ts",
 ];
 /** What is loaded late, by the name of its file: what it exports, and where that is. */
 const LATE_FILES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
@@ -306,7 +309,8 @@ async function lateMembers(list: string, from: string, canLoad: boolean): Promis
     for (const key of Reflect.ownKeys(own)) {
       // a method that its own family alone calls is there by then
       if (typeof key === "string" && hidden.has(key)) continue;
-      const { value } = own[key as string], waits = value?.constructor.name === "AsyncFunction" && !canLoad;
+      const { value, set } = own[key as string], waits = value?.constructor.name === "AsyncFunction" && !canLoad;
+      if (set !== undefined) throw new Error(`a late property cannot be set: ${String(key)}`);
       members[value === undefined ? "accessors" : waits ? "waiting" : "methods"].push(codeOf(key));
     }
     const { length: _l, name: _n, prototype: _p, ...statics } = Object.getOwnPropertyDescriptors(family);
@@ -407,19 +411,23 @@ export async function bundle(): Promise<readonly Output[]> {
     });
     return output;
   };
-  // what a server loads at once is one file, what the light entry loads besides another, but for what programs may leave
-  // out, and what pages load besides that, if nobody else does, a third
+  // what a server loads at once is one file, and what else the light entry loads, but for what programs may leave out,
+  // what pages load besides, if nobody else does, and what servers alone load then
   const all = new Map((await generate({})).map((o) => [o.fileName, o]));
   const codes = new Map([...all].map(([name, { code }]) => [name, code]));
   const modulesWith = (entry: string): Set<string> =>
     new Set(
-      [...loadedWith(codes, entry)].filter((file) => !PARTS.test(file))
+      [...loadedWith(codes, `${NAME}${entry}.js`)].filter((file) => !PARTS.test(file))
         .flatMap((file) => Object.keys(all.get(file)!.modules).filter((id) => !id.includes("?"))),
     );
-  const tensor = modulesWith(`${NAME}.server.js`), methods = modulesWith(`${NAME}.core.js`).difference(tensor);
-  let engine = modulesWith(`${NAME}.browser.js`);
-  for (const entry of [`${NAME}.core-node`, `${NAME}-ir`]) engine = engine.difference(modulesWith(`${entry}.js`));
-  const output = await generate({ tensor, methods, engine });
+  const tensor = modulesWith(".server"), light = modulesWith(".core"), page = modulesWith(".browser");
+  const methods = light.difference(tensor);
+  const engine = page.difference(modulesWith(".core-node")).difference(modulesWith("-ir"));
+  let serving = modulesWith(LATE_IN_SERVER.slice(NAME.length)).difference(page);
+  for (const entry of Object.keys(entries)) {
+    if (entry !== ".") serving = serving.difference(modulesWith(fileOf(entry).slice(NAME.length)));
+  }
+  const output = await generate({ tensor, methods, engine, serving });
   await bundled.close();
   const files = new Map(output.map((o) => [o.fileName, { ...o, code: inAscii(o.code) }]));
   const whole = Object.keys(entries).map((entry) => {
