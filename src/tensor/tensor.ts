@@ -20,15 +20,8 @@ import { constant, UOp, uop } from "../uop/core/uop.ts";
 import { isMemory, shown } from "../uop/graph/writes.ts";
 import type { TensorFamilies } from "./families.ts";
 import { type Axes, checkShape } from "./handle/axes.ts";
-import {
-  checkTensor,
-  internals,
-  isTensor,
-  type NestedArray,
-  type Operand,
-  TensorBase,
-  type TensorLike,
-} from "./handle/base.ts";
+import { checkTensor, internals, isTensor, TensorBase } from "./handle/base.ts";
+import type { NestedArray, Operand, TensorLike } from "./handle/base.ts";
 import { markWeak } from "./handle/weak_numbers.ts";
 import {
   arangeNode,
