@@ -420,13 +420,13 @@ export async function bundle(): Promise<readonly Output[]> {
       [...loadedWith(codes, `${NAME}${entry}.js`)].filter((file) => !PARTS.test(file))
         .flatMap((file) => Object.keys(all.get(file)!.modules).filter((id) => !id.includes("?"))),
     );
-  const tensor = modulesWith(".server"), light = modulesWith(".core"), page = modulesWith(".browser");
-  const methods = light.difference(tensor);
-  const engine = page.difference(modulesWith(".core-node")).difference(modulesWith("-ir"));
-  let serving = modulesWith(LATE_IN_SERVER.slice(NAME.length)).difference(page);
-  for (const entry of Object.keys(entries)) {
-    if (entry !== ".") serving = serving.difference(modulesWith(fileOf(entry).slice(NAME.length)));
-  }
+  const tensor = modulesWith(".server"), methods = modulesWith(".core").difference(tensor);
+  const engine = modulesWith(".browser").difference(modulesWith(".core-node")).difference(modulesWith("-ir"));
+  const others = Object.keys(entries).filter((entry) => entry !== ".").map((entry) => fileOf(entry).slice(NAME.length));
+  const serving = [".browser", ".core-node", ...others].reduce(
+    (ids, entry) => ids.difference(modulesWith(entry)),
+    modulesWith(LATE_IN_SERVER.slice(NAME.length)),
+  );
   const output = await generate({ tensor, methods, engine, serving });
   await bundled.close();
   const files = new Map(output.map((o) => [o.fileName, { ...o, code: inAscii(o.code) }]));
