@@ -23,7 +23,8 @@ import { loweredKernels } from "./src/engine/lowered/lowered_store.ts";
 import { wholeEngine } from "./src/engine/whole_engine.ts";
 import { isWatched } from "./src/helpers/env.ts";
 import { setJitCalls } from "./src/tensor/jit/jit.ts";
-import { addFamilies } from "./src/tensor/families.ts";
+import { FAMILIES } from "./src/tensor/families.ts";
+import { addFamilies } from "./src/tensor/handle/members.ts";
 import { Jit } from "./src/tensor/jit/jit_calls.ts";
 import { LATE_FAMILIES } from "./src/tensor/late_families.ts";
 import { Tensor as TensorClass } from "./src/tensor/tensor.ts";
@@ -33,7 +34,8 @@ const backends = [clangBackend, wasmBackend, jsBackend, nullBackend, diskBackend
 for (const backend of backends) registerBackend(backend);
 setEngine({ ...wholeEngine, lowered: loweredKernels });
 setJitCalls((fn, options) => new Jit(fn, options));
-addFamilies(TensorClass.prototype, LATE_FAMILIES);
+addFamilies(TensorClass, FAMILIES);
+addFamilies(TensorClass, LATE_FAMILIES);
 // what watches whole programs is loaded where it is asked for, and is no part of bundles
 if (isWatched()) await (await import(new URL("src/story/watch.ts", import.meta.url).href)).startWatching();
 

@@ -1,11 +1,9 @@
 /**
- * The families of methods that a tensor has side by side, one a file. In: their classes. Out: the list that tensor.ts makes
- * one class of, and the interface that this has. What few programs begin with is in late_families.ts.
+ * The families of methods that a tensor has side by side, one a file. In: their classes. Out: the list of which `mod.ts`
+ * makes one class, and the interface that this has. What few programs begin with is in late_families.ts.
  *
  * @module
  */
-import { needParts, partsReady } from "../device/parts.ts";
-import type { TensorBase } from "./handle/base.ts";
 import type { CustomTensor } from "./custom_kernel.ts";
 import { BackwardTensor } from "./gradients/backward.ts";
 import { CallTensor } from "./gradients/call.ts";
@@ -22,7 +20,7 @@ import { SortTensor } from "./index/sort.ts";
 import type { SetTensor } from "./index/sets.ts";
 import type { StridedTensor } from "./index/strided.ts";
 import { StatisticsTensor } from "./index/statistics.ts";
-import { addMembers, expectMany, type Form } from "./handle/members.ts";
+import type { Family } from "./handle/members.ts";
 import { DisplayTensor } from "./handle/display.ts";
 import { InPlaceTensor } from "./inplace.ts";
 import { ConvTensor } from "./images/conv.ts";
@@ -58,12 +56,6 @@ import { ReduceTensor } from "./ops/reduce.ts";
 import { SpecialTensor } from "./ops/special.ts";
 import { RealizeTensor } from "./realize.ts";
 import { ShardTensor } from "./shard.ts";
-
-/** A class of methods. */
-export interface Family {
-  /** What has them. */
-  readonly prototype: TensorBase;
-}
 
 /** What a tensor can compute: no family stands above another, and no two have a method of one name. */
 export const FAMILIES: readonly Family[] = [
@@ -131,35 +123,3 @@ export interface TensorFamilies
     SymmetricTensor,
     SystemTensor,
     UnpoolTensor {}
-
-/** The form of methods, of those that are there and of those that are loaded later. */
-let form: Form | undefined;
-
-/** Gives a class what families have. */
-export function addFamilies(prototype: TensorBase, families: readonly Family[]): void {
-  expectMany(prototype);
-  for (const family of families) addMembers(prototype, family.prototype, form);
-}
-
-/** Gives all methods of a class another form, and those that families add to it from now on. */
-export function formMethods(prototype: TensorBase, to: Form): void {
-  form = to;
-  addMembers(prototype, prototype, to);
-}
-
-/**
- * Gives a class methods, by name, of families that are loaded when they are needed first: those of `methods` at once, where
- * that can be, and asynchronous ones with what they wait for.
- */
-export function addLateFamilies(prototype: TensorBase, methods: readonly string[], waiting: readonly string[]): void {
-  const define = (name: string, before: (name: string) => void | Promise<void>): void => {
-    const value = function (this: Record<string, (...args: unknown[]) => unknown>, ...args: unknown[]): unknown {
-      const ready = before(name);
-      return ready === undefined ? this[name](...args) : ready.then(() => this[name](...args));
-    };
-    Object.defineProperty(prototype, name, { value, configurable: true, writable: true });
-  };
-  expectMany(prototype);
-  for (const name of methods) define(name, needParts);
-  for (const name of waiting) define(name, partsReady);
-}

@@ -5,7 +5,7 @@
  *
  * @module
  */
-import type { Family } from "./families.ts";
+import type { Family } from "./handle/members.ts";
 import { CustomTensor } from "./custom_kernel.ts";
 import { DistributionTensor } from "./index/distributions.ts";
 import { HistogramTensor } from "./index/histograms.ts";

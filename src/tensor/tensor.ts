@@ -18,9 +18,10 @@ import { Ops } from "../uop/core/ops.ts";
 import { deviceOf } from "../uop/core/shape.ts";
 import { constant, UOp, uop } from "../uop/core/uop.ts";
 import { isMemory, shown } from "../uop/graph/writes.ts";
-import { addFamilies, FAMILIES, type TensorFamilies } from "./families.ts";
+import type { TensorFamilies } from "./families.ts";
 import { type Axes, checkShape } from "./handle/axes.ts";
-import { checkTensor, isTensor, type NestedArray, type Operand, TensorBase, type TensorLike } from "./handle/base.ts";
+import { checkTensor, internals, isTensor, TensorBase } from "./handle/base.ts";
+import type { NestedArray, Operand, TensorLike } from "./handle/base.ts";
 import { markWeak } from "./handle/weak_numbers.ts";
 import {
   arangeNode,
@@ -41,7 +42,7 @@ import {
 } from "./handle/creation.ts";
 import { joined, several } from "./handle/joined.ts";
 import { type Dim, hasVariable, type Shape, shaped } from "./handle/dims.ts";
-import { LinalgTensor } from "./math/linalg.ts";
+import type { LinalgTensor } from "./math/linalg.ts";
 import { type ComplexValue, isList, type TypedArray } from "./nodes/host.ts";
 import {
   drawBetween,
@@ -56,8 +57,7 @@ import {
   streamNode,
 } from "./nodes/random.ts";
 import { castNode, inferDType, scalarConst } from "./nodes/scalars.ts";
-import { ArrangeTensor } from "./ops/arrange.ts";
-import { holdMemory } from "./realize.ts";
+import type { ArrangeTensor } from "./ops/arrange.ts";
 
 /** Options of {@linkcode Tensor.rand}. */
 export interface RandOptions extends TensorOptions {
@@ -65,7 +65,7 @@ export interface RandOptions extends TensorOptions {
   readonly contiguous?: boolean;
 }
 
-/** All that it can compute. */
+/** All that it can compute, which `mod.ts` adds. */
 export interface Tensor extends TensorFamilies {}
 
 /**
@@ -79,15 +79,12 @@ export interface Tensor extends TensorFamilies {}
  * ```
  */
 export class Tensor extends TensorBase {
-  static {
-    addFamilies(this.prototype, FAMILIES);
-  }
   /** Sums of products by index letters: {@linkcode LinalgTensor.einsum}. */
-  static readonly einsum: typeof LinalgTensor.einsum = LinalgTensor.einsum;
+  declare static readonly einsum: typeof LinalgTensor.einsum;
   /** Places of a lower triangle: {@linkcode ArrangeTensor.trilIndices}. */
-  static readonly trilIndices: typeof ArrangeTensor.trilIndices = ArrangeTensor.trilIndices;
+  declare static readonly trilIndices: typeof ArrangeTensor.trilIndices;
   /** Places of an upper triangle: {@linkcode ArrangeTensor.triuIndices}. */
-  static readonly triuIndices: typeof ArrangeTensor.triuIndices = ArrangeTensor.triuIndices;
+  declare static readonly triuIndices: typeof ArrangeTensor.triuIndices;
 
   /**
    * A tensor of a number, boolean or bigint, of nested lists of them, or of TypedArrays (copied). Numbers are int32 if
@@ -582,7 +579,7 @@ export function schedule(tensors: readonly Tensor[]): ExecItem[] {
 
 function make(u: UOp, options: TensorOptions): Tensor {
   const t = new Tensor(placed(u, options.device));
-  if (isMemory(shown(t.uop).base)) holdMemory(t);
+  if (isMemory(shown(t.uop).base)) internals.hold(t);
   if (options.requiresGrad !== undefined) t.requiresGrad = options.requiresGrad;
   return t;
 }

@@ -28,7 +28,8 @@ const PLATFORMS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
 };
 /**
  * The light entry is that of browsers without what compiles and runs kernels, which comes with what is awaited first. The
- * server's is for engines that load modules in the middle of whatever needs them: there `nn` and `state` are late, too.
+ * server's is for engines that load modules in the middle of whatever needs them: there `nn`, `state`, all methods of
+ * tensors and functions that transform functions are late, too.
  */
 const LIGHT: Readonly<Record<string, keyof typeof PLATFORMS>> = {
   core: "browser",
@@ -39,8 +40,8 @@ const LIGHT: Readonly<Record<string, keyof typeof PLATFORMS>> = {
 const ENTRIES: readonly string[] = [...Object.keys(PLATFORMS), ...Object.keys(LIGHT)];
 /** What the light entries load then; a server has those that come at once. */
 const LATE = `${NAME}-late`, LATE_IN_SERVER = `${NAME}-late-server`, NAMESPACES = `${NAME}-namespaces`;
-/** Files of the light entry that programs may do without. */
-const PARTS = /-(?:nn|state|jit|spectral)-/;
+/** Files of the light entry that programs may do without, or that load others when they are asked to. */
+const PARTS = /-(?:nn|state|jit|loading)-/;
 /** What declarations use beyond the libraries of ES2022 and the DOM. */
 const LIBRARIES = ["esnext.disposable", "esnext.float16"].map((l) => `/// <reference lib="${l}" />\n`).join("");
 
@@ -123,10 +124,12 @@ const RUNNING: Readonly<Record<string, string>> = {
   loweredKernels: "./src/engine/lowered/lowered_store.ts",
   wholeEngine: "./src/engine/whole_engine.ts",
   Jit: "./src/tensor/jit/jit_calls.ts",
+  setJitCalls: "./src/tensor/jit/jit.ts",
   LATE_FAMILIES: "./src/tensor/late_families.ts",
 };
 /** What else a server needs no sooner. */
 const SERVING: Readonly<Record<string, string>> = {
+  FAMILIES: "./src/tensor/families.ts",
   nullBackend: "./backends/null/null.ts",
   diskBackend: "./backends/disk/disk.ts",
 };
@@ -135,12 +138,39 @@ const NAMED: Readonly<Record<string, string>> = {
   nn: "./src/nn/nn_namespace.ts",
   state: "./src/state/state_namespace.ts",
 };
+/** Files of which `mod.ts` exports functions alone, which a server loads when one of them is called. */
+const CALLED: readonly string[] = [
+  "./src/engine/tuning/tune.ts",
+  "./src/tensor/handle/display.ts",
+  "./src/tensor/handle/view_of.ts",
+  "./src/tensor/jit/jit.ts",
+  "./src/tensor/jit/loops.ts",
+  "./src/tensor/transforms/autocast.ts",
+  "./src/tensor/transforms/transforms.ts",
+  "./src/uop/rewrite/record.ts",
+];
 /** What is loaded late, by the name of its file: what it exports, and where that is. */
 const LATE_FILES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   [LATE]: RUNNING,
-  [LATE_IN_SERVER]: { ...RUNNING, ...SERVING },
+  [LATE_IN_SERVER]: { ...RUNNING, ...SERVING, ...calledNames() },
   [NAMESPACES]: NAMED,
 };
+
+/** What a line of `mod.ts` exports of a file: no types. */
+function exportLine(from: string): RegExp {
+  return new RegExp(`^export \\{([^{}]*)\\} from "${from.replaceAll(".", "\\.")}";$`, "m");
+}
+
+/** The functions of those files, and where they are. @throws {Error} where `mod.ts` exports none of a file */
+function calledNames(): Record<string, string> {
+  const text = Deno.readTextFileSync(path("mod.ts")), names: Record<string, string> = {};
+  for (const from of CALLED) {
+    const [, list] = exportLine(from).exec(text) ?? [];
+    if (list === undefined) throw new Error(`mod.ts exports nothing of ${from}`);
+    for (const name of list.split(",").map((n) => n.trim())) if (/^\w+$/.test(name)) names[name] = from;
+  }
+  return names;
+}
 
 /**
  * `mod.ts` without that: WASM is there by name, JS as memory, and the engine when it is needed: at once where modules can
@@ -165,15 +195,17 @@ async function lightened(text: string, platform: string): Promise<string> {
   );
   cut(`import { loweredKernels } from "${RUNNING.loweredKernels}";`, "");
   cut(`import { Jit } from "${RUNNING.Jit}";`, "");
+  cut(`import { setJitCalls } from "${RUNNING.setJitCalls}";`, "");
   cut("setJitCalls((fn, options) => new Jit(fn, options));", "");
-  cut(`import { LATE_FAMILIES } from "${RUNNING.LATE_FAMILIES}";`, "");
   cut("import { addFamilies }", "import { addFamilies, addLateFamilies }");
-  cut(
-    "addFamilies(TensorClass.prototype, LATE_FAMILIES);",
-    `addLateFamilies(TensorClass.prototype, ${
-      (await lateMethods()).map((names) => JSON.stringify(names)).join(", ")
-    });`,
-  );
+  const lists = Object.entries({ ...RUNNING, ...(isServer ? SERVING : {}) }).filter(([name]) => /FAMILIES$/.test(name));
+  for (const [list, from] of lists) {
+    cut(`import { ${list} } from "${from}";`, "");
+    cut(
+      `addFamilies(TensorClass, ${list});`,
+      `addLateFamilies(TensorClass, ${await lateMembers(list, from, isServer)});`,
+    );
+  }
   cut(
     "const backends = [",
     `
@@ -188,8 +220,8 @@ const backends = [`,
     `const take = (parts) => {
   late = parts;
   setEngine({ ...late.wholeEngine, lowered: late.loweredKernels });
-  setJitCalls((fn, options) => new late.Jit(fn, options));
-  addFamilies(TensorClass.prototype, late.LATE_FAMILIES);
+  late.setJitCalls((fn, options) => new late.Jit(fn, options));
+  ${lists.map(([list]) => `addFamilies(TensorClass, late.${list});`).join("\n")}
 };
 setLateParts({
   now() {
@@ -213,6 +245,10 @@ function load(file) {
 }`;
   }
   if (!isServer) return text;
+  for (const from of CALLED) cut(exportLine(from).exec(text)![0], "");
+  text += Object.keys(calledNames()).map((name) =>
+    `export const ${name} = (...args) => arrived("call ${name}").${name}(...args);`
+  ).join("\n");
   const [lines, all] = await lateNames();
   for (const [line, by] of Object.entries(lines)) cut(line, by);
   return text + all;
@@ -263,24 +299,36 @@ function atOnce({ fileName, exports }: Output): string {
     `export{${exports.join(",")}};`;
 }
 
-/** The names of the methods of late families: of those that are called as they are, and of asynchronous ones. */
-async function lateMethods(): Promise<readonly [methods: readonly string[], waiting: readonly string[]]> {
-  const { LATE_FAMILIES } = await import(new URL(RUNNING.LATE_FAMILIES, ROOT).href);
-  const methods: string[] = [], waiting: string[] = [], own = await privateMethods();
-  for (const { prototype } of LATE_FAMILIES as readonly { readonly prototype: object }[]) {
-    const { constructor: _, ...members } = Object.getOwnPropertyDescriptors(prototype);
-    for (const [name, { value }] of Object.entries(members)) {
-      // an accessor, or a method that its own family alone calls, which is there by then
-      if (value === undefined || own.has(name)) continue;
-      (value.constructor.name === "AsyncFunction" ? waiting : methods).push(name);
+/** The members of a list of families by name, as code: those that are there at once wait for nothing where all can be loaded. */
+async function lateMembers(list: string, from: string, canLoad: boolean): Promise<string> {
+  const members: Record<string, string[]> = { methods: [], waiting: [], accessors: [], statics: [] };
+  const families = (await import(new URL(from, ROOT).href))[list] as readonly { readonly prototype: object }[];
+  const hidden = await privateMethods(from);
+  for (const family of families) {
+    const { constructor: _, ...own } = Object.getOwnPropertyDescriptors(family.prototype);
+    for (const key of Reflect.ownKeys(own)) {
+      // a method that its own family alone calls is there by then
+      if (typeof key === "string" && hidden.has(key)) continue;
+      const { value, set } = own[key as string], waits = value?.constructor.name === "AsyncFunction" && !canLoad;
+      if (set !== undefined) throw new Error(`a late property cannot be set: ${String(key)}`);
+      members[value === undefined ? "accessors" : waits ? "waiting" : "methods"].push(codeOf(key));
     }
+    const { length: _l, name: _n, prototype: _p, ...statics } = Object.getOwnPropertyDescriptors(family);
+    members.statics.push(...Object.keys(statics).map(codeOf));
   }
-  return [methods, waiting];
+  return `{ ${Object.entries(members).map(([kind, keys]) => `${kind}: [${keys.join(", ")}]`).join(", ")} }`;
 }
 
-/** Names of methods that are private to a late family: nobody calls them before it is there. */
-async function privateMethods(): Promise<ReadonlySet<string>> {
-  const names = new Set<string>(), list = new URL(RUNNING.LATE_FAMILIES, ROOT);
+/** The name of a property, as code. */
+function codeOf(key: string | symbol): string {
+  if (typeof key === "string") return JSON.stringify(key);
+  const shared = Symbol.keyFor(key);
+  return shared === undefined ? key.description! : `Symbol.for("${shared}")`;
+}
+
+/** Names of methods that are private to one of a list of families: nobody calls them before it is there. */
+async function privateMethods(from: string): Promise<ReadonlySet<string>> {
+  const names = new Set<string>(), list = new URL(from, ROOT);
   for (const [, file] of (await Deno.readTextFile(list)).matchAll(/^import \{ \w+ \} from "(.+)";$/gm)) {
     const text = await Deno.readTextFile(new URL(file, list));
     for (const [, name] of text.matchAll(/^ {2}private (?:async )?(\w+)[(<]/gm)) names.add(name);
@@ -335,7 +383,7 @@ export async function bundle(): Promise<readonly Output[]> {
       },
     }],
   });
-  const generate = async (light: ReadonlySet<string>, engine: ReadonlySet<string>): Promise<readonly Output[]> => {
+  const generate = async (groups: Readonly<Record<string, ReadonlySet<string>>>): Promise<readonly Output[]> => {
     const { output } = await bundled.generate({
       format: "esm",
       minify: true,
@@ -353,29 +401,33 @@ export async function bundle(): Promise<readonly Output[]> {
           { name: "state", test: /\/src\/state\/(?!formats\/|server_files\.)/ },
           {
             name: "jit",
-            test:
-              /\/src\/tensor\/(?:jit\/(?:jit|loops|scan_gradient|jit_places|jit_arguments)\.|transforms\/|variable\.)/,
+            test: /\/src\/tensor\/(?:jit\/(?:jit|loops|scan_gradient|jit_places|jit_arguments)\.|transforms\/)/,
           },
+          { name: "loading", test: /\/backends\/webgpu\/webgpu\.|\/src\/engine\/tuning\/tune\./ },
           { name: "rules", test: /\/src\/uop\/(?:algebra\/(?:symbolic|divmod|valid)|rewrite\/(?!record|walk)\w+)\./ },
-          { name: "tensor", test: (id: string) => light.has(id) },
-          { name: "engine", test: (id: string) => engine.has(id) },
+          ...Object.entries(groups).map(([name, ids]) => ({ name, test: (id: string) => ids.has(id) })),
         ],
       },
     });
     return output;
   };
-  // what the light entry loads at once is one file, but for what programs may leave out, and what pages load
-  // besides, if nobody else does, another
-  const all = new Map((await generate(new Set(), new Set())).map((o) => [o.fileName, o]));
+  // what a server loads at once is one file, and what else the light entry loads, but for what programs may leave out,
+  // what pages load besides, if nobody else does, and what servers alone load then
+  const all = new Map((await generate({})).map((o) => [o.fileName, o]));
   const codes = new Map([...all].map(([name, { code }]) => [name, code]));
   const modulesWith = (entry: string): Set<string> =>
     new Set(
-      [...loadedWith(codes, entry)].filter((file) => !PARTS.test(file))
+      [...loadedWith(codes, `${NAME}${entry}.js`)].filter((file) => !PARTS.test(file))
         .flatMap((file) => Object.keys(all.get(file)!.modules).filter((id) => !id.includes("?"))),
     );
-  let engine = modulesWith(`${NAME}.browser.js`);
-  for (const entry of [`${NAME}.core-node`, `${NAME}-ir`]) engine = engine.difference(modulesWith(`${entry}.js`));
-  const output = await generate(modulesWith(`${NAME}.core.js`), engine);
+  const tensor = modulesWith(".server"), methods = modulesWith(".core").difference(tensor);
+  const engine = modulesWith(".browser").difference(modulesWith(".core-node")).difference(modulesWith("-ir"));
+  const others = Object.keys(entries).filter((entry) => entry !== ".").map((entry) => fileOf(entry).slice(NAME.length));
+  const serving = [".browser", ".core-node", ...others].reduce(
+    (ids, entry) => ids.difference(modulesWith(entry)),
+    modulesWith(LATE_IN_SERVER.slice(NAME.length)),
+  );
+  const output = await generate({ tensor, methods, engine, serving });
   await bundled.close();
   const files = new Map(output.map((o) => [o.fileName, { ...o, code: inAscii(o.code) }]));
   const whole = Object.keys(entries).map((entry) => {

@@ -133,7 +133,8 @@ globalThis.found = {
 
 /** Prints what the light entry says and does before what it loads later is there, and after. */
 export const LIGHT: string = `
-import { Device, dtypes, jit, kernel, nn, Tensor, Variable } from "@dinograd/dinograd/core";
+import { autocast, Device, dtypes, jit, kernel, nn, Tensor, Variable } from "@dinograd/dinograd/core";
+autocast(() => {});
 const told = (f) => { try { return f(); } catch (error) { return error.name + ": " + error.message; } };
 const x = new Tensor([[1, 2], [3, 4]]), report = { shape: x.matmul(x).shape, device: Device.default };
 report.early = [() => x.add(1).realize(), () => x.add(1).tolistSync(), () => x.schedule(), () => x.float().svd(), () => x.float().interpolate([3])].map(told);
@@ -146,6 +147,8 @@ report.first = await Promise.all([x.matmul(x).tolist(), x.sum().item()]);
 report.uses = await Promise.all(uses.map((f) => f().tolist()));
 report.eigenvalues = (await new Tensor([[2.5, 0], [0, 1]]).eigvals()).shape;
 report.then = told(() => x.mul(2).tolistSync());
+// what is loaded after autocast was asked for is cast as well
+report.cast = autocast(() => new Tensor([0.5]).cast("bfloat16").erfinv().dtype.name);
 report.singular = told(() => x.float().svd()[1].tolistSync().map((v) => Math.round(1000 * v)));
 const step = jit((t) => t.mul(2).sum()), sums = [];
 for (let i = 0; i < 4; i++) sums.push(await step(Tensor.full([3], i, { dtype: dtypes.float32 })).item());
@@ -179,7 +182,6 @@ export const START: string = `
 import { createRequire } from "node:module";
 const { cache } = createRequire(import.meta.url), report = { loaded: [] }, told = [];
 const loaded = () => report.loaded.push(Object.keys(cache).map((file) => file.replace(/^.*[\\\\/]/, "")));
-(await import("@dinograd/dinograd")).autocast(() => {});
 // what computes at once, while others are loading
 const [library] = await Promise.all(["", "/core", "/ir", "/llm"].map(async (entry, i) => {
   if (i > 1) await null;
@@ -194,7 +196,6 @@ report.names = [names.includes("Linear"), Object.keys(state).includes("safeLoad"
 loaded();
 const layer = new nn.Linear(2, 1);
 loaded();
-// what is loaded after autocast was asked for is cast as well
 report.cast = autocast(() => new Tensor([0.5]).cast("bfloat16").erfinv().dtype.name);
 report.layer = [layer instanceof nn.Linear, Object.entries(nn).every(([, value]) => value !== undefined), nn.nothing === undefined];
 report.values = layer.call(new Tensor([[1, 2]])).tolistSync().length;
@@ -217,6 +218,24 @@ const calls = {
 };
 console.log(JSON.stringify(await calls[process.argv[2]]()));
 process.exit(0);`;
+
+/** Prints what one member or function of the entry of servers gives that is the first to be asked for. */
+export const AT_ONCE: string = `
+import { grad, jit, Tensor } from "@dinograd/dinograd";
+import { inspect } from "node:util";
+const x = new Tensor([[1, 2], [3, 4]]), rows = (t) => t.tolistSync(), firstOf = ([row]) => row;
+const calls = {
+  method: () => rows(x.add(1)),
+  accessor: () => rows(x.T),
+  iterator: () => rows(firstOf(x)),
+  inspected: () => inspect(x).slice(0, 6),
+  "of the class": () => rows(Tensor.einsum("ij->i", [x])),
+  pairs: () => rows(Tensor.trilIndices(2, 2)),
+  gradient: () => rows(grad((t) => t.square().sum())(x.float())),
+  jit: () => rows(jit((t) => t.mul(2))(x)),
+  read: () => rows(x),
+};
+console.log(JSON.stringify(calls[process.argv[2]]()));`;
 
 /** What a program of one operation is. */
 export const ONE = (entry: string): string => `

@@ -1,13 +1,15 @@
 /** What tests of tensors share: all methods, a host device where none is registered, and values by the oracle. */
 import { type Device, listBackends, registerBackend, setDefaultDevice } from "../../src/device/device.ts";
 import { LruAllocator } from "../../src/device/allocator.ts";
-import { addFamilies } from "../../src/tensor/families.ts";
+import { FAMILIES } from "../../src/tensor/families.ts";
+import { addFamilies } from "../../src/tensor/handle/members.ts";
 import { LATE_FAMILIES } from "../../src/tensor/late_families.ts";
 import { Tensor } from "../../src/tensor/tensor.ts";
 import { type HostArray, nestedOf, type NestedValues } from "../../src/tensor/nodes/host.ts";
 import { evaluate } from "../reference.ts";
 
-addFamilies(Tensor.prototype, LATE_FAMILIES);
+addFamilies(Tensor, FAMILIES);
+addFamilies(Tensor, LATE_FAMILIES);
 if (!listBackends().some((b) => b.name === "JS")) {
   const allocator = new LruAllocator("JS", {
     alloc: (nbytes) => new Uint8Array(nbytes),

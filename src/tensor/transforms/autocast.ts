@@ -13,8 +13,8 @@ import { type DType, type DTypeLike, dtypes, toDType } from "../../dtype/dtype.t
 import { currentHold, Hold, openHold, runHolding } from "../../helpers/async_local.ts";
 import { ArgumentError, DTypeError } from "../../helpers/errors.ts";
 import { checkBoolean, checkFunction, checkOptions, describe } from "../../helpers/options.ts";
-import { formMethods } from "../families.ts";
 import { isTensor, type TensorBase } from "../handle/base.ts";
+import { formMethods } from "../handle/members.ts";
 import { Tensor } from "../tensor.ts";
 
 /** Options of {@linkcode autocast}. */
@@ -110,7 +110,7 @@ let isInstalled = false;
 function install(): void {
   if (isInstalled) return;
   isInstalled = true;
-  formMethods(Tensor.prototype, (name, d) => {
+  formMethods(Tensor, (name, d) => {
     const mode = MODE_OF.get(String(name)), method: unknown = d.value;
     if (typeof name !== "string" || typeof method !== "function" || mode === "open") return d;
     return { ...d, value: casting(method as Method, mode) };
