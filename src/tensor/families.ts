@@ -7,7 +7,7 @@
 import type { CustomTensor } from "./custom_kernel.ts";
 import { BackwardTensor } from "./gradients/backward.ts";
 import { CallTensor } from "./gradients/call.ts";
-import { DistinctTensor } from "./index/distinct.ts";
+import type { DistinctTensor } from "./index/distinct.ts";
 import type { DistributionTensor } from "./index/distributions.ts";
 import { DrawTensor } from "./index/draws.ts";
 import { GatherTensor } from "./index/gather.ts";
@@ -67,7 +67,6 @@ export const FAMILIES: readonly Family[] = [
   ConvTensor,
   CriterionTensor,
   DisplayTensor,
-  DistinctTensor,
   DrawTensor,
   ElementwiseTensor,
   FunctionTensor,

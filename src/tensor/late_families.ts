@@ -1,5 +1,5 @@
 /**
- * Families of methods that few programs begin with: linear algebra, spectra, order statistics, higher functions,
+ * Families of methods that few programs begin with: linear algebra, spectra, order statistics, sets, higher functions,
  * resampling, kernels of the user's own. `mod.ts` adds them at once;
  * the light entry of the package loads them with the engine (src/device/parts.ts).
  *
@@ -7,6 +7,7 @@
  */
 import type { Family } from "./handle/members.ts";
 import { CustomTensor } from "./custom_kernel.ts";
+import { DistinctTensor } from "./index/distinct.ts";
 import { DistributionTensor } from "./index/distributions.ts";
 import { HistogramTensor } from "./index/histograms.ts";
 import { QuantileTensor } from "./index/quantiles.ts";
@@ -35,6 +36,7 @@ export const LATE_FAMILIES: readonly Family[] = [
   CtcTensor,
   CustomTensor,
   DecompositionTensor,
+  DistinctTensor,
   DistributionTensor,
   FactorTensor,
   FourierTensor,
