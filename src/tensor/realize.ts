@@ -46,8 +46,7 @@ import {
 } from "../uop/graph/writes.ts";
 import { allBeside } from "./gradients/open_gradients.ts";
 import { keepOrigins } from "./gradients/origins.ts";
-import { internals, type Operand, TensorBase } from "./handle/base.ts";
-import { type Realizing, realizing } from "./handle/realizing.ts";
+import { internals, type Operand, type Realizing, realizing, TensorBase } from "./handle/base.ts";
 import { asFloats } from "./handle/weak_numbers.ts";
 import { cutHere, materializeShape } from "./handle/broadcast.ts";
 import { tensorList } from "./handle/dims.ts";

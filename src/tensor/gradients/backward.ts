@@ -18,7 +18,8 @@ import { computeGradient } from "../../uop/graph/gradient.ts";
 import { fromPairs, partsOf } from "../../uop/graph/complex.ts";
 import { latest, resolve } from "../../uop/graph/resolve.ts";
 import { isMemory, noted, shown } from "../../uop/graph/writes.ts";
-import { internals, type Operand, requiring, TensorBase } from "../handle/base.ts";
+import { type Operand, requiring, TensorBase } from "../handle/base.ts";
+import { copiedFrom } from "../handle/memory_of.ts";
 import { noGradient } from "../handle/weak_numbers.ts";
 import { isScalarLeaf, materializeShape } from "../handle/broadcast.ts";
 import { placeOf } from "../handle/claims.ts";
@@ -312,7 +313,7 @@ export abstract class BackwardTensor extends TensorBase {
           reason: noGradient(t),
         });
       }
-      const u = it.get(t.uop), before = internals.copiedFrom(t), ways: Target[] = [];
+      const u = it.get(t.uop), before = copiedFrom(t, t.uop), ways: Target[] = [];
       for (const node of before === undefined ? [u] : [u, it.get(before)]) {
         const target = isScalarLeaf(node) ? undefined : targetOf(node, graph);
         if (target !== undefined) ways.push(target);

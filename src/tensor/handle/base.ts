@@ -35,11 +35,10 @@ import {
 } from "../../uop/graph/writes.ts";
 import { broadcastNodes, checkSameDevice, cutHere, isScalarLeaf } from "./broadcast.ts";
 import { type ComplexValue, isComplexValue, isList, type TypedArray } from "../nodes/host.ts";
-import { hasIdentity, hasValues, isTurned, ownMemory } from "./memory_of.ts";
+import { CAST_COPY, hasIdentity, hasValues, isTurned, noteCopied, ownMemory } from "./memory_of.ts";
 import { castNode, checkFits, checkScalar, complexConst, inferDType, scalarConst } from "../nodes/scalars.ts";
 import { moveAll, type Named, type Source, sourceOf } from "./aliases.ts";
 import { claim, moveClaim, placeOf, unclaim } from "./claims.ts";
-import { realizing } from "./realizing.ts";
 import { noGradient } from "./weak_numbers.ts";
 
 /** Nested lists of numbers, booleans, bigints or complex numbers, or of TypedArrays; all lists of a level have one length. */
@@ -51,8 +50,6 @@ export type TensorLike = TensorBase | NestedArray | TypedArray;
 
 /** Of values that only happened to be another tensor's memory: what that was, and what they moved to. */
 const parted = new WeakMap<TensorBase, readonly [from: UOp, to: UOp]>();
-/** Values that have asked for memory of their own: what they named, what is computed from that, and the copy. */
-const copied = new WeakMap<TensorBase, readonly [from: UOp, to: UOp]>();
 /** How copies of the memory of other tensors were made, and how that memory is written instead. */
 const copies = new WeakMap<TensorBase, readonly [method: string, instead: string]>();
 
@@ -93,11 +90,19 @@ let isOfValue: (t: TensorBase) => boolean;
 /** What the tensors of `path` are where the first is `top`, and below that `from` has become `to`: see {@linkcode moveAll}. */
 let movedBy: (path: readonly TensorBase[], from: UOp, to: UOp, top: UOp) => (UOp | undefined)[];
 
-/** What {@linkcode TensorBase} says of casts. */
-export const CAST_COPY: readonly [method: string, instead: string] = [
-  "cast",
-  "cast the value, and assign to that tensor",
-];
+/** What realizing, which is above this, does where handles come to name something else. */
+export interface Realizing {
+  /** Tells jit functions that `t` is about to name something else. */
+  noteRenamed(t: TensorBase): void;
+  /** Tells jit functions that a handle has left a storage for another one. */
+  noteLeft(storage: Storage): void;
+  /** Makes `copy` the memory of `top`, which `t` shows, instead of `memory`, which is another tensor's, too; gives what it is now. */
+  copyOut(t: TensorBase, top: TensorBase, memory: UOp, copy: UOp): UOp;
+  /** Writes `value` into `view`, a view of the memory of `t`, which then names the new version, as does what it is a view of. */
+  assignView(t: TensorBase, view: UOp, value: UOp): void;
+}
+/** Set by realize.ts. */
+export const realizing: Realizing = {} as Realizing;
 
 /** What handles keep protected, for those who move them on to other nodes: realizing, the JIT, transforms, rows of methods. */
 export interface Internals {
@@ -116,7 +121,6 @@ export interface Internals {
   noteSeen(t: TensorBase): void;
   settle(t: TensorBase): void;
   ownValue(t: TensorBase): void;
-  copiedFrom(t: TensorBase): UOp | undefined;
 }
 /** Of the methods of {@linkcode TensorBase} that have these names. */
 export let internals: Internals;
@@ -162,7 +166,6 @@ export abstract class TensorBase {
       noteSeen: (t) => t.noteSeen(),
       settle: (t) => t.settle(),
       ownValue: (t) => t.ownValue(),
-      copiedFrom: (t) => t.copiedFrom(),
     };
   }
 
@@ -343,13 +346,8 @@ export abstract class TensorBase {
     const copy = uop(Ops.CONTIGUOUS, this.dtype, [this.uop]);
     const made = own.op === Ops.BUFFER ? realizing.copyOut(this, this, own, copy) : copy;
     parted.set(this, [base, made]);
-    copied.set(this, [this.node, made]);
+    noteCopied(this, this.node, made);
     this.setUop(made === copy ? copy : withExtents(shapedLike(this.uop, made), extentsOf(this.node)));
-  }
-  /** What this, a value, named before it got memory of its own, as far as it is still what is there: gradients go by either. */
-  protected copiedFrom(): UOp | undefined {
-    const known = copied.get(this);
-    return known !== undefined && wholeOf(known[1]) === wholeOf(this.present) ? known[0] : undefined;
   }
   /** Whether this, in the memory of `base`, is still the value that was in `from`, which a view of it shows. */
   private hasParted(base: UOp, from: UOp): boolean {

@@ -7,7 +7,14 @@ import { argOf, OwnArg } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { deviceOf } from "../../uop/core/shape.ts";
 import { type UOp, uop } from "../../uop/core/uop.ts";
+import { wholeOf } from "../../uop/graph/resolve.ts";
 import { isAlias, isMemory, shown } from "../../uop/graph/writes.ts";
+
+/** What handles say of casts. */
+export const CAST_COPY: readonly [method: string, instead: string] = [
+  "cast",
+  "cast the value, and assign to that tensor",
+];
 
 /** Whether a node is a value, in another order than what it ends in, which has become memory by itself. */
 export function isTurned(u: UOp): boolean {
@@ -42,4 +49,18 @@ export function ownMemory(u: UOp, identity: number, device: string): UOp {
 /** What memory that nobody has computed is to hold, where that can be computed anywhere: to move it, nothing is copied. */
 export function unplaced(u: UOp): UOp | undefined {
   return u.op === Ops.CONTIGUOUS && u.arg instanceof OwnArg ? u.src[0] : undefined;
+}
+
+/** By tensor, a value that has asked for memory of its own: what it named, and the copy. */
+const copied = new WeakMap<object, readonly [from: UOp, to: UOp]>();
+
+/** Notes that a tensor, which named `from`, names a copy of that now. */
+export function noteCopied(tensor: object, from: UOp, to: UOp): void {
+  copied.set(tensor, [from, to]);
+}
+
+/** What a tensor, which is `now`, named before it got memory of its own, as far as it is still that: gradients go by either. */
+export function copiedFrom(tensor: object, now: UOp): UOp | undefined {
+  const known = copied.get(tensor);
+  return known !== undefined && wholeOf(known[1]) === wholeOf(now) ? known[0] : undefined;
 }

@@ -11,7 +11,8 @@ import { checkChoice, checkNumber, checkOptions, checkScalar } from "../../helpe
 import { Ops } from "../../uop/core/ops.ts";
 import { constant, type UOp } from "../../uop/core/uop.ts";
 import { flat, GradientArg, withGradient, zerosLike } from "../../uop/graph/given_gradient.ts";
-import { CAST_COPY, checkTensor, isTensor, type Operand, TensorBase, type TensorLike } from "../handle/base.ts";
+import { checkTensor, isTensor, type Operand, TensorBase, type TensorLike } from "../handle/base.ts";
+import { CAST_COPY } from "../handle/memory_of.ts";
 import { broadcastNodes, checkSameDevice } from "../handle/broadcast.ts";
 import { placed } from "../handle/creation.ts";
 import { eqNode, leNode, maxNode, minNode, negNode, notNode } from "../nodes/compare_nodes.ts";
