@@ -242,7 +242,7 @@ function changeKernels(g: Lowering, change: (store: UOp, n: Node) => UOp): void 
 
 function joinChains(g: Lowering): void {
   changeKernels(g, (s, { roots: [u], device }) => {
-    const joined = u.op === Ops.STORE || factsOf(s).isSymbolic ? undefined : joinChain(s, g.options.caps(device));
+    const joined = u.op === Ops.STORE ? undefined : joinChain(s, g.options.caps(device));
     if (joined === undefined) return s;
     note("passed", u, "reductions of a row that wait for each other are one, whose parts are rescaled as it goes");
     return joined;
