@@ -10,6 +10,7 @@ import { Tensor } from "../../tensor/tensor.ts";
 import { type CacheHalf, type LayerCache, readCache, writeCache } from "./cache_memory.ts";
 import { type Layer, linear, needed, normLayer, type Place, products, rmsNorm } from "./linear_layers.ts";
 import { hasPositions, hasWindow, type ModelSpec } from "./model_spec.ts";
+import { UNIT_ROWS, unitDType } from "./quantized_products.ts";
 import { turn } from "./rope_tables.ts";
 import type { WeightStore } from "./weight_store.ts";
 
@@ -157,14 +158,19 @@ export function attention(
   const project = (spec.latent === undefined ? headProjection : latentProjection)(spec, store, layer);
   const out = needed(store, `${at}attn_output`, dim, heads * (spec.latent?.valueDim ?? valueDim));
   const sinks = store.maybe(`${at}attn_sinks.weight`, [heads]) ?? store.maybe(`${at}attn_sinks`, [heads]);
-  const window = hasWindow(spec, layer);
+  const window = hasWindow(spec, layer), { format } = store.get(`${at}attn_output.weight`);
   return (x, place, cache) => {
     const [t] = x.shape, made = project(x, place), apart = place.rows !== undefined;
+    // a chunk of a text: matrix units round it, as they do in products with weights
+    const isChunk = cache !== undefined && !apart && t >= UNIT_ROWS;
+    const unit = isChunk ? unitDType(x.device, format) : undefined;
+    const multiply = (a: Tensor, b: Tensor): Tensor =>
+      unit === undefined ? a.matmul(b) : a.cast(unit).matmul(b.cast(unit), { dtype: dtypes.float32 });
     const [keys, values] = apart ? allOfRows(made, place, cache!) : allSoFar(made, place, cache);
     const scaled = made.q.mul(spec.attentionScale).reshape([t, kvHeads, groups, headDim]);
     // [KV, G T, dim], or where rows are apart [T, KV, G, dim]
     const mine = apart ? scaled : scaled.permute([1, 2, 0, 3]).reshape([kvHeads, groups * t, headDim]);
-    let scores = mine.matmul(keys.transpose(-2, -1)); // [..., S]
+    let scores = multiply(mine, keys.transpose(-2, -1)); // [..., S]
     if (spec.attentionCap > 0) scores = scores.div(spec.attentionCap).tanh().mul(spec.attentionCap);
     if (apart || t > 1 || window) {
       const seen = seenKeys(spec, place, x, window);
@@ -175,7 +181,7 @@ export function attention(
       scores,
       apart ? sink : sink.expand([kvHeads, groups, t]).reshape([kvHeads, groups * t, 1]),
     );
-    const all = weights.matmul(values);
+    const all = multiply(weights, values);
     const mixed = apart ? all : all.reshape([kvHeads, groups, t, valueDim]).permute([2, 0, 1, 3]);
     return out(made.finish(mixed.reshape([t, heads, valueDim])));
   };
