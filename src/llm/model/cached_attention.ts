@@ -5,7 +5,7 @@
  *
  * @module
  */
-import { dtypes } from "../../dtype/dtype.ts";
+import { type DType, dtypes } from "../../dtype/dtype.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import { type CacheHalf, type LayerCache, readCache, writeCache } from "./cache_memory.ts";
 import { type Layer, linear, needed, normLayer, type Place, products, rmsNorm } from "./linear_layers.ts";
@@ -129,13 +129,18 @@ function seenKeys(spec: ModelSpec, place: Place, x: Tensor, window: boolean): Te
 
 const HALVES: readonly CacheHalf[] = ["keys", "values"];
 
-/** Keys and values `[KV, S, dim]` of all positions so far: of the cache, into which the new ones are written. */
-function allSoFar({ k, v }: Heads, { start, end }: Place, cache: LayerCache | undefined): [Tensor, Tensor] {
+/** Keys and values `[KV, S, dim]` of all positions so far: of the cache, into which the new ones are written, in `dtype`. */
+function allSoFar(
+  { k, v }: Heads,
+  { start, end }: Place,
+  cache: LayerCache | undefined,
+  dtype: DType | undefined,
+): [Tensor, Tensor] {
   const [keys, values] = [k, v].map((x) => x.transpose(0, 1));
   if (cache === undefined) return [keys, values];
   writeCache(cache, "keys", [":", [start, end]], keys);
   writeCache(cache, "values", [":", [start, end]], values);
-  return HALVES.map((half) => readCache(cache, half, [":", [0, end]])) as [Tensor, Tensor];
+  return HALVES.map((half) => readCache(cache, half, [":", [0, end]], dtype)) as [Tensor, Tensor];
 }
 
 /** Keys and values `[B, KV, S, dim]` of several sequences, into whose caches the new ones `[B, KV, dim]` are written. */
@@ -166,7 +171,7 @@ export function attention(
     const unit = isChunk ? unitDType(x.device, format) : undefined;
     const multiply = (a: Tensor, b: Tensor): Tensor =>
       unit === undefined ? a.matmul(b) : a.cast(unit).matmul(b.cast(unit), { dtype: dtypes.float32 });
-    const [keys, values] = apart ? allOfRows(made, place, cache!) : allSoFar(made, place, cache);
+    const [keys, values] = apart ? allOfRows(made, place, cache!) : allSoFar(made, place, cache, unit);
     const scaled = made.q.mul(spec.attentionScale).reshape([t, kvHeads, groups, headDim]);
     // [KV, G T, dim], or where rows are apart [T, KV, G, dim]
     const mine = apart ? scaled : scaled.permute([1, 2, 0, 3]).reshape([kvHeads, groups * t, headDim]);
