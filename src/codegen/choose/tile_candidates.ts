@@ -219,9 +219,10 @@ class TileChooser {
 
   /** Can tiles of these sides be cut off the axes? */
   private isRoom(tile: Tile, core: TensorCore | undefined): boolean {
-    return this.sidesOf(tile, core).every(([axis, side]) =>
-      !this.isOpen[axis] || 2 * side <= vmax(this.kernel.axes[axis].range.src[0])
-    );
+    return !this.isOpen.includes(true) ||
+      this.sidesOf(tile, core).every(([axis, side]) =>
+        !this.isOpen[axis] || 2 * side <= vmax(this.kernel.axes[axis].range.src[0])
+      );
   }
 
   /** The sides of a tile, by axis. */
