@@ -30,7 +30,7 @@ import { planKeyed } from "./kernels/keyed_kernels.ts";
 import { joinChain, planChains } from "./kernels/plan_chains.ts";
 import { rangeify } from "./kernels/rangeify.ts";
 import { rowWeight } from "./kernels/row_weights.ts";
-import { factsOf, loadsOf, type Slots } from "./kernels/slots.ts";
+import { loadsOf, type Slots } from "./kernels/slots.ts";
 import { cutKernels } from "./order/buffer_limits.ts";
 import { Entries, OwnEntries, whatBecomes } from "./order/entries.ts";
 import { findCuts } from "./order/hazards.ts";

@@ -8,7 +8,6 @@
  *
  * @module
  */
-import { ceilDiv } from "../../helpers/math.ts";
 import { expectedSize } from "../../uop/algebra/bounds.ts";
 import { argOf, AxisKind } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
