@@ -30,7 +30,7 @@ import { planKeyed } from "./kernels/keyed_kernels.ts";
 import { joinChain, planChains } from "./kernels/plan_chains.ts";
 import { rangeify } from "./kernels/rangeify.ts";
 import { rowWeight } from "./kernels/row_weights.ts";
-import { factsOf, loadsOf, type Slots } from "./kernels/slots.ts";
+import { loadsOf, type Slots } from "./kernels/slots.ts";
 import { cutKernels } from "./order/buffer_limits.ts";
 import { Entries, OwnEntries, whatBecomes } from "./order/entries.ts";
 import { findCuts } from "./order/hazards.ts";
@@ -242,7 +242,7 @@ function changeKernels(g: Lowering, change: (store: UOp, n: Node) => UOp): void 
 
 function joinChains(g: Lowering): void {
   changeKernels(g, (s, { roots: [u], device }) => {
-    const joined = u.op === Ops.STORE || factsOf(s).isSymbolic ? undefined : joinChain(s, g.options.caps(device));
+    const joined = u.op === Ops.STORE ? undefined : joinChain(s, g.options.caps(device));
     if (joined === undefined) return s;
     note("passed", u, "reductions of a row that wait for each other are one, whose parts are rescaled as it goes");
     return joined;

@@ -18,6 +18,8 @@ export interface Shape {
   readonly heads?: number;
   readonly rows?: number;
   readonly middle?: number;
+  /** Where the middle ends before, if it does: an expression of a variable, of at most so many. */
+  readonly end?: UOp;
   readonly terms?: number;
   readonly columns?: number;
   readonly dtype?: DType;
@@ -34,11 +36,11 @@ export class Parts {
   readonly dtype: DType;
   private term: number;
 
-  constructor(readonly shape: Required<Omit<Shape, "hide">> & Shape) {
+  constructor(readonly shape: Required<Omit<Shape, "hide" | "end">> & Shape) {
     this.h = range(shape.heads, 0, AxisKind.LOOP);
     this.row = range(shape.rows, 1, AxisKind.LOOP);
     this.column = range(shape.columns, 2, AxisKind.LOOP);
-    this.middle = range(shape.middle, 3, AxisKind.REDUCE);
+    this.middle = range(shape.end ?? shape.middle, 3, AxisKind.REDUCE);
     this.dtype = shape.dtype;
     this.term = 4;
   }
@@ -131,8 +133,9 @@ export function wrong(
   ast: UOp,
   made: readonly Opt[] | undefined,
   caps: Capabilities,
+  vars: readonly number[] = [],
 ): string | undefined {
-  const data = dataOf(ast), [want] = run(ast, data, [], {}), [got] = run(ast, data, made, caps);
+  const data = dataOf(ast), [want] = run(ast, data, [], {}, vars), [got] = run(ast, data, made, caps, vars);
   const { dtype } = paramsOf(ast)[0];
   const values = [got, want].map((x) =>
     decode(new Uint8Array(x.buffer, x.byteOffset, x.byteLength), dtype).map(Number)

@@ -11,7 +11,7 @@
  *
  * @module
  */
-import { vmax } from "../../uop/algebra/bounds.ts";
+import { expectedSize } from "../../uop/algebra/bounds.ts";
 import { indexForm, rangeOfFactor } from "../../uop/algebra/linear_form.ts";
 import { simplifyKernel } from "../../uop/algebra/valid.ts";
 import { argOf, AxisKind } from "../../uop/core/args.ts";
@@ -81,7 +81,7 @@ function sharedLoops(sink: UOp): UOp[] {
 
 /** Iterations of loops in each other: of those that end at a variable, half of the most. */
 function expectedOf(ranges: readonly UOp[]): number {
-  return ranges.reduce((n, r) => n * (sizeOf(r) || Math.ceil(vmax(r.src[0]) / 2)), 1);
+  return ranges.reduce((n, r) => n * expectedSize(r), 1);
 }
 
 /** What a kernel does, roughly, in instructions. */

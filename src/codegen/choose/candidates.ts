@@ -17,6 +17,7 @@ import { argOf, AxisKind } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import { type Region, regionsOf } from "../machine/access.ts";
+import type { Axis } from "../opt/axis.ts";
 import type { Kernel } from "../opt/kernel.ts";
 import { type AxisOpt, axisOpt, type Opt, optsText } from "../opt/opt.ts";
 import { ifPossible, kernelFor } from "./proposal.ts";
@@ -287,17 +288,19 @@ class Walk {
       return axes === undefined ? [] : [{ core, number, axes }];
     });
     const unit = cores.length === 0 ? undefined : choices.pick([...cores, undefined], (c) => c === undefined ? 1 : 4);
-    const long = rangeOf(outputs).filter((i) => product.axes[i] && this.axes[i].size >= 8);
+    const isLong = ({ size, isOpen }: Axis): boolean => isOpen || size >= 8;
+    const long = rangeOf(outputs).filter((i) => product.axes[i] && isLong(this.axes[i]));
     if (unit === undefined && long.length < 2) return false;
     const rows = unit?.axes.rows ?? choices.pick(long);
     const columns = unit?.axes.columns ?? choices.pick(long.filter((i) => i !== rows));
     const sum = unit === undefined
-      ? choices.pick(product.own.filter((i) => this.axes[i].size > 1))
+      ? choices.pick(product.own.filter((i) => this.axes[i].size !== 1))
       : unit.axes.sum + outputs;
     if (sum === undefined) return false;
     const sizes = unit === undefined ? [1, 1, 1] : [unit.core.m, unit.core.n, unit.core.k];
     const pieces = [rows, columns].map((axis, i) => {
-      let left = this.axes[axis].size / sizes[i] * 1.5;
+      const { size, expected } = this.axes[axis];
+      let left = (size || expected) / sizes[i] * 1.5;
       return [unit === undefined ? [4, 8, 16] : [1, 2, 4], [1, 2, 4, 8], [1, 2]].map((list) => {
         const k = choices.pick(list.filter((n) => n <= Math.max(left, 1)).concat(1));
         left /= k;
@@ -308,7 +311,8 @@ class Walk {
     const opts: Opt[] = [];
     [rows, columns, sum].forEach((axis, i) => {
       const tile = sizes[i] * (i < 2 ? pieces[i].reduce((a, b) => a * b, 1) : depth);
-      if (this.axes[axis].size % tile !== 0) opts.push(axisOpt("PADTO", axis, tile));
+      const { size } = this.axes[axis];
+      if (size === 0 || size % tile !== 0) opts.push(axisOpt("PADTO", axis, tile));
     });
     if (unit !== undefined) opts.push({ op: "TC", unit: unit.number });
     [rows, columns].forEach((axis, i) => {
@@ -320,7 +324,7 @@ class Walk {
     if (depth > 1) opts.push(axisOpt("UNROLL", sum - outputs, depth));
     const padded = [rows, columns, sum].reduce((n, axis, i) => {
       const tile = sizes[i] * (i < 2 ? pieces[i].reduce((a, b) => a * b, 1) : depth), { size } = this.axes[axis];
-      return n * roundUp(size, tile) / size;
+      return size === 0 ? n : n * roundUp(size, tile) / size;
     }, 1);
     const group = pieces[0][0] * pieces[1][0] * (unit?.core.lanes ?? 1);
     if (padded > 3 || group > grid.maxGroupThreads || group > grid.maxGroupSize[0]) return false;

@@ -9,6 +9,7 @@
 import { ceilDiv, roundUp } from "../../helpers/math.ts";
 import type { Capabilities } from "../../renderer/renderer.ts";
 import { chainOf, type TensorCore } from "../../renderer/tensor_core_table.ts";
+import { expectedSize, vmax } from "../../uop/algebra/bounds.ts";
 import { indexForm, liesAlong } from "../../uop/algebra/linear_form.ts";
 import { type Chain, findChain } from "../../uop/algebra/product_chain.ts";
 import { argOf } from "../../uop/core/args.ts";
@@ -87,7 +88,7 @@ function workOf(
   const work = {
     rows: kernel.axes[rows].size,
     batch,
-    middle: sizeOf(chain.middle),
+    middle: expectedSize(chain.middle),
     columns: width,
     terms,
     bytes: [...staged.values()].reduce((a, b) => a + b, 0),
@@ -171,12 +172,18 @@ function planShared(found: ChainAxes): ChainPlan | undefined {
   return best;
 }
 
+/** Does a middle that ends at a variable have room for two blocks of a tile? */
+function isRoom({ chain: { middle }, tile: { depth } }: ChainPlan): boolean {
+  return sizeOf(middle) > 0 || 2 * depth <= vmax(middle.src[0]);
+}
+
 /** Applies the opts of a plan. */
 function applyPlan(kernel: Kernel, { tile, work, slots, ring, number, core, axes }: ChainPlan): void {
   const { rows, columns, middle, sums } = axes, { tiles, warps, depth } = tile, { outer, inner } = chainOf(core)!;
   const outputs = kernel.outputAxes.length;
   const pad = (axis: number, to: number): void => {
-    if (kernel.axes[axis].size % to !== 0) kernel.apply({ op: "PADTO", axis, size: to });
+    const { isOpen, size } = kernel.axes[axis];
+    if (isOpen || size % to !== 0) kernel.apply({ op: "PADTO", axis, size: to });
   };
   pad(rows, warps * tiles * outer.m);
   if (columns >= 0) pad(columns, work.columns);
@@ -204,12 +211,12 @@ function planned(ast: UOp, caps: Capabilities, plan: ChainPlan): Kernel {
 /** The best way to compute a chain of products in tiles; none for other kernels. What a chain is by threads is not weighed. */
 export function chainProposals(ast: UOp, caps: Capabilities): Proposal[] {
   const { tensorCores } = caps.grid!, kernel = kernelFor(ast, caps);
-  if (kernel.axes.some((a) => a.size === 0)) return [];
   const plans = tensorCores.flatMap((core, number): ChainPlan[] => {
     const axes = kernel.chainAxes(core);
     if (axes === undefined) return [];
     const found = { kernel, caps, number, core, chain: findChain(kernel.ast, core)!, axes };
-    return [core.shared === undefined ? planByLanes(found) : planShared(found)].filter((p) => p !== undefined);
+    return [core.shared === undefined ? planByLanes(found) : planShared(found)].filter((p) => p !== undefined)
+      .filter(isRoom);
   });
   plans.sort((a, b) => a.time - b.time);
   // how operands lie in a tile is known once it is made

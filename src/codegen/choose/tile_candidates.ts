@@ -11,6 +11,7 @@ import { envNumber } from "../../helpers/env.ts";
 import { rangeOf } from "../../helpers/math.ts";
 import type { Capabilities } from "../../renderer/renderer.ts";
 import type { TensorCore } from "../../renderer/tensor_core_table.ts";
+import { vmax } from "../../uop/algebra/bounds.ts";
 import { type Contraction, contraction } from "../../uop/algebra/contraction.ts";
 import { productOf } from "../../uop/algebra/product_chain.ts";
 import { argOf } from "../../uop/core/args.ts";
@@ -19,6 +20,7 @@ import { toposort, type UOp } from "../../uop/core/uop.ts";
 import { type Access, type Region, regionsOf, wideOf } from "../machine/access.ts";
 import { SECTOR } from "../machine/grid_traffic.ts";
 import { type Operand, type Pieces, sideOf, threadFloor, type Tile, TileModel } from "../machine/tile_model.ts";
+import type { Axis } from "../opt/axis.ts";
 import { applyMerges, type Kernel } from "../opt/kernel.ts";
 import type { PairOpt } from "../opt/opt.ts";
 import { WIDE } from "../opt/stage.ts";
@@ -131,16 +133,24 @@ function hasProduct(kernel: Kernel, core: TensorCore): boolean {
   return isAllowed(core) && toposort(kernel.ast).some((u) => productOf(u, core) !== undefined);
 }
 
-/** Bytes that copies to a tile take at a time: of elements that are side by side along one of these axes; 0 for none. */
-function pieceOf(a: Access, axes: readonly number[], sizes: readonly number[]): number {
+/**
+ * Bytes that copies to a tile take at a time: of elements that are side by side along one of these axes, one by one where
+ * that ends at a variable; 0 for none.
+ */
+function pieceOf(a: Access, axes: readonly number[], sizes: readonly number[], isOpen: readonly boolean[]): number {
   const along = axes.find((i) => a.strides[i] === 1);
   if (along === undefined) return 0;
-  return wideOf(a, along, sizes[along], WIDE / a.dtype.itemsize) * a.dtype.itemsize;
+  return (isOpen[along] ? 1 : wideOf(a, along, sizes[along], WIDE / a.dtype.itemsize)) * a.dtype.itemsize;
 }
 
 /** Do rows begin with lines of the cache, as far as that is known? The copy engine takes a line at a time, threads 16 bytes. */
 function isInLines({ strides, dtype: { itemsize } }: Access): boolean {
   return !strides.some((s) => Math.abs(s) > 1 && s * itemsize % LINE !== 0);
+}
+
+/** Iterations of an axis, as a rule. */
+function lengthOf({ isOpen, expected, size }: Axis): number {
+  return isOpen ? expected : size;
 }
 
 /** A tile, and about how long it takes. */
@@ -153,6 +163,9 @@ interface Choice {
 }
 
 class TileChooser {
+  /** Which axes end at a variable: they are cut in blocks of a tile's size, and `sizes` has how long they are as a rule. */
+  private readonly isOpen: readonly boolean[];
+
   /**
    * @param isFlat is it a kernel whose axes are to be merged so?
    * @param mayShare may units read shared memory?
@@ -166,7 +179,9 @@ class TileChooser {
     private readonly store: Access,
     private readonly isFlat: boolean = false,
     private readonly mayShare: boolean = true,
-  ) {}
+  ) {
+    this.isOpen = kernel.axes.map((a) => a.isOpen);
+  }
 
   /** Can a matrix unit do it? */
   private isFor(core: TensorCore): boolean {
@@ -193,9 +208,27 @@ class TileChooser {
     return tensorCores.flatMap((core, i) => i === first || (core.shared !== undefined && this.isFor(core)) ? [i] : []);
   }
 
-  /** May tiles come by the copy engine? It fills with zeros what lies beyond an axis, wherever in a piece that is. */
-  private hasBoxes(core: TensorCore | undefined): boolean {
-    return core?.shared !== undefined && this.caps.grid!.copyEngine !== undefined;
+  /**
+   * May tiles come by the copy engine? It fills with zeros what lies beyond an axis, wherever in a piece that is, and knows
+   * the sizes of all axes.
+   */
+  private hasBoxes(core: TensorCore | undefined, a: Access): boolean {
+    const isKnown = !a.depends.some((depends, i) => depends && this.isOpen[i]);
+    return core?.shared !== undefined && this.caps.grid!.copyEngine !== undefined && isKnown && isInLines(a);
+  }
+
+  /** Can tiles of these sides be cut off the axes? */
+  private isRoom(tile: Tile, core: TensorCore | undefined): boolean {
+    return !this.isOpen.includes(true) ||
+      this.sidesOf(tile, core).every(([axis, side]) =>
+        !this.isOpen[axis] || 2 * side <= vmax(this.kernel.axes[axis].range.src[0])
+      );
+  }
+
+  /** The sides of a tile, by axis. */
+  private sidesOf({ rows, columns, depth }: Tile, core: TensorCore | undefined): [axis: number, side: number][] {
+    const [m, n, k] = core === undefined ? [1, 1, 1] : [core.m, core.n, core.k], { matrices } = this;
+    return [[matrices.rows, sideOf(rows, m)], [matrices.columns, sideOf(columns, n)], [matrices.sum, depth * k]];
   }
 
   /** The best of all tiles; undefined where none fit. */
@@ -213,8 +246,8 @@ class TileChooser {
     const { matrices: { rows, columns, sum, loops }, sizes, store, outputs } = this;
     const core: TensorCore | undefined = this.caps.grid!.tensorCores[number];
     const operandOf = (axis: number): Operand => {
-      const a = this.readOf(axis), { itemsize } = a.dtype, bytes = pieceOf(a, [rows, columns, sum], sizes);
-      const piece = bytes > 0 && this.hasBoxes(core) && isInLines(a) ? WIDE : bytes; // which may end within a piece
+      const a = this.readOf(axis), { itemsize } = a.dtype, bytes = pieceOf(a, [rows, columns, sum], sizes, this.isOpen);
+      const piece = bytes > 0 && this.hasBoxes(core, a) ? WIDE : bytes; // which may end within a piece
       const quotients = a.strides.filter((s) => s !== s).length;
       const near = Math.min(...[rows, columns, sum].map((i) => Math.abs(a.strides[i]) || Infinity));
       const apart = bytes > 0 ? 0 : Math.min(1, near * itemsize / SECTOR), isAlong = this.isAlong(a);
@@ -227,7 +260,7 @@ class TileChooser {
     const model = new TileModel({ core, operands, sum: sizes[sum], loops, batch, isSideBySide }, this.caps.grid!);
     let best: Choice | undefined;
     for (const tile of tilesOf(core)) {
-      const made = model.estimate(tile);
+      const made = this.isRoom(tile, core) ? model.estimate(tile) : undefined;
       if (made !== undefined && (best === undefined || made.time < best.time)) best = { tile, ...made, number };
     }
     return best;
@@ -252,11 +285,9 @@ class TileChooser {
   run({ tile, ring, number }: Choice): void {
     const { kernel, matrices: { rows, columns, sum, reads }, sizes, outputs } = this;
     const core: TensorCore | undefined = this.caps.grid!.tensorCores[number];
-    const [m, n, k] = core === undefined ? [1, 1, 1] : [core.m, core.n, core.k];
-    const sides = [sideOf(tile.rows, m), sideOf(tile.columns, n), tile.depth * k];
-    [rows, columns, sum].forEach((axis, i) => {
-      if (sizes[axis] % sides[i] !== 0) kernel.apply({ op: "PADTO", axis, size: sides[i] });
-    });
+    for (const [axis, size] of this.sidesOf(tile, core)) {
+      if (this.isOpen[axis] || sizes[axis] % size !== 0) kernel.apply({ op: "PADTO", axis, size });
+    }
     if (core !== undefined) kernel.apply({ op: "TC", unit: number });
     // threads of a warp stand along the columns: where each column is a row of shared memory, those next to each other have
     // columns next to each other, which begin in other banks
@@ -270,9 +301,7 @@ class TileChooser {
     if (tile.depth > 1) kernel.apply({ op: "UNROLL", reduce: sum - outputs, size: tile.depth });
     const slotOf = (a: Access): number => argOf(a.node.src[0].src[0], Ops.PARAM).slot;
     for (const slot of new Set(reads.map(slotOf))) {
-      const boxes = this.hasBoxes(core) && reads.every((a) => slotOf(a) !== slot || isInLines(a))
-        ? { boxes: true }
-        : {};
+      const boxes = reads.every((a) => slotOf(a) !== slot || this.hasBoxes(core, a)) ? { boxes: true } : {};
       kernel.apply({ op: "STAGE", input: slot, ring, ...boxes });
     }
   }
@@ -322,8 +351,7 @@ export function tileProposals(ast: UOp, caps: Capabilities): Proposal[] {
 /** @param mayShare may units read shared memory? */
 function productInTiles(ast: UOp, caps: Capabilities, mayShare: boolean): Proposal | undefined {
   const what = "a product in tiles", kernel = kernelFor(ast, caps), { axes } = kernel;
-  const outputs = kernel.outputAxes.length, sizes = axes.map((a) => a.size);
-  if (sizes.includes(0)) return undefined;
+  const outputs = kernel.outputAxes.length, sizes = axes.map(lengthOf);
   const { regions } = regionsOf(kernel.ast, axes), sides = sidesOf(regions, outputs, sizes);
   if (sides === undefined) return undefined;
   const store = regions.find((r) => r.kind === "store")!.accesses.find((a) => a.isStore)!;
@@ -362,7 +390,7 @@ function mergedProduct(
   found: Choice,
 ): Kernel | undefined {
   if (!applyMerges(kernel, opts)) return undefined;
-  const sizes = kernel.axes.map((a) => a.size), outputs = kernel.outputAxes.length;
+  const sizes = kernel.axes.map(lengthOf), outputs = kernel.outputAxes.length;
   const { regions } = regionsOf(kernel.ast, kernel.axes), sides = sidesOf(regions, outputs, sizes);
   if (sides === undefined) return undefined;
   const matrices = matricesOf(sides, sizes);

@@ -11,6 +11,7 @@ import { prod } from "../../helpers/math.ts";
 import type { CopyEngine } from "../../renderer/renderer.ts";
 import { type TensorCore, unitOf } from "../../renderer/tensor_core_table.ts";
 import { vmax } from "../../uop/algebra/bounds.ts";
+import { simplify } from "../../uop/algebra/symbolic.ts";
 import { isPhase } from "../../uop/algebra/row_phases.ts";
 import { argOf, AxisKind, LocalArg } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
@@ -220,7 +221,7 @@ export class StageMemory {
   }
 
   private shareRing({ stages, memory, sizes, loop, depth }: RingTiles): void {
-    const { copies } = this, positions = this.stepPositions(stages), { dtype } = loop, last = sizeOf(loop) - 1;
+    const { copies } = this, positions = this.stepPositions(stages), { dtype } = loop, last = lastOf(loop);
     // elements that one access may read stay together
     const units = this.units(), late = this.late(depth);
     const together = units !== undefined ? 1 : Math.max(...stages.map((x) => Math.floor(WIDE / x.dtype.itemsize)));
@@ -230,7 +231,9 @@ export class StageMemory {
       depth,
       loop,
       tileAt: (k) =>
-        k.op === Ops.CONST ? constant(Math.min(k.value, last), dtype) : k.lt(last).where(k, constant(last, dtype)),
+        k.op === Ops.CONST && last.op === Ops.CONST
+          ? constant(Math.min(k.value, last.value), dtype)
+          : k.lt(last).where(k, last),
       fill: (i, base, tile, slot) => this.fill(stages[i], base, new Map([[loop, tile]]), slot),
       // a unit that is still busy holds up who gives it more: copies come first
       steps: units?.shared !== undefined && depth > 2
@@ -257,6 +260,12 @@ export class StageMemory {
     }
     return common ?? [];
   }
+}
+
+/** The last iteration of a loop; the first of one that ends at a variable and has none, of which there is memory all the same. */
+function lastOf(loop: UOp): UOp {
+  const n = sizeOf(loop);
+  return n > 0 ? constant(n - 1, loop.dtype) : simplify(loop.src[0].add(-1).max(0));
 }
 
 /** Is there another STAGE in what `u` holds? */

@@ -8,8 +8,7 @@
  *
  * @module
  */
-import { ceilDiv } from "../../helpers/math.ts";
-import { vmax } from "../../uop/algebra/bounds.ts";
+import { expectedSize } from "../../uop/algebra/bounds.ts";
 import { argOf, AxisKind } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { constant, range, type UOp } from "../../uop/core/uop.ts";
@@ -67,7 +66,7 @@ export class AxisState implements Axis {
   constructor(public range: UOp, public size: number, readonly role: Axis["role"]) {
     this.rest = size;
     this.isOpen = size === 0;
-    this.expected = size === 0 ? ceilDiv(vmax(range.src[0]), 2) : size;
+    this.expected = size === 0 ? expectedSize(range) : size;
   }
   get pieces(): Piece[] {
     return this.steps.filter((s) => s.type === "split");

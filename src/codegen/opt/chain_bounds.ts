@@ -9,12 +9,13 @@
  *
  * @module
  */
+import { dtypes } from "../../dtype/dtype.ts";
 import { indexForm, type Linear, rangeOfFactor } from "../../uop/algebra/linear_form.ts";
 import { chainAt, type ChainRanges, type Unit } from "../../uop/algebra/product_chain.ts";
 import { splitAnd } from "../../uop/algebra/valid.ts";
 import { AxisKind } from "../../uop/core/args.ts";
 import { carrierOf } from "../../uop/core/carrier.ts";
-import { Ops } from "../../uop/core/ops.ts";
+import { isAlu, Ops } from "../../uop/core/ops.ts";
 import { ownRanges, sizeOf } from "../../uop/core/ranges.ts";
 import { int, toposort, type UOp } from "../../uop/core/uop.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
@@ -43,6 +44,7 @@ function hidden(value: UOp, clause: UOp): Known {
         break;
       case Ops.WHERE:
         if (splitAnd(a).includes(clause)) k = of(u.src[2]);
+        else if (isNot(clause) && clause.src[0] === a) k = of(b);
         else if (of(b) === of(u.src[2])) k = of(b);
         break;
       case Ops.CAST:
@@ -81,9 +83,13 @@ interface Limit {
   readonly growing: readonly UOp[];
 }
 
+function isNot({ op, src }: UOp): boolean {
+  return op === Ops.CMPNE && src[1].isConst(1);
+}
+
 /** The sum that is negative where `clause` holds: a - b of a < b, or of not (b - 1 < a). undefined for others. */
 export function negativeWhere(clause: UOp): Readonly<Linear> | undefined {
-  const isNegated = clause.op === Ops.CMPNE && clause.src[1].isConst(1), less = isNegated ? clause.src[0] : clause;
+  const isNegated = isNot(clause), less = isNegated ? clause.src[0] : clause;
   if (less.op !== Ops.CMPLT || !less.src[0].dtype.isInt) return undefined;
   const [a, b] = isNegated ? [less.src[1], less.src[0].add(1)] : less.src;
   return indexForm(a.add(b.mul(-1)));
@@ -98,11 +104,12 @@ function boundOf(clause: UOp, loop: UOp): Limit | undefined {
   const rising: UOp[] = [], falling: UOp[] = [];
   for (let i = 0; i < factors.length; i++) {
     const r = rangeOfFactor(factors[i]), k = coefs[i];
-    if (r === undefined || sizeOf(r) === 0) return undefined;
     if (r === loop) step += k;
+    else if (r === undefined && isOfVariables(factors[i])) rest = plus(rest, times(asInt(factors[i]), k));
+    else if (r === undefined || sizeOf(r) === 0) return undefined;
     else if (kindOf(r) === AxisKind.GLOBAL) {
       (k > 0 ? rising : falling).push(r);
-      rest = plus(rest, times(r.dtype === int(0).dtype ? r : r.cast(int(0).dtype), k));
+      rest = plus(rest, times(asInt(r), k));
     } else if (k < 0) least += k * (sizeOf(r) - 1);
   }
   if (step === 0) return undefined;
@@ -113,8 +120,24 @@ function boundOf(clause: UOp, loop: UOp): Limit | undefined {
     : { isEnd: false, at: start.floorDiv(size).add(1), growing: rising };
 }
 
+function asInt(u: UOp): UOp {
+  return u.dtype === dtypes.int32 ? u : u.cast(dtypes.int32);
+}
+
+/** Is it the same in all of a kernel, and known before it runs? */
+function isOfVariables(u: UOp): boolean {
+  return u.dtype.bits <= 32 &&
+    toposort(u).every(({ op }) => isAlu(op) || op === Ops.CAST || op === Ops.CONST || op === Ops.VARIABLE);
+}
+
 function least(x: UOp, n: number): UOp {
   return x.lt(n).where(x, int(n));
+}
+
+/** Of a choice, the clauses without which it has its other value; with `isOpen` also that without which it has its first. */
+function clausesOf({ src: [condition] }: UOp, isOpen: boolean): UOp[] {
+  const clauses = splitAnd(condition);
+  return isOpen && clauses.length === 1 && !isNot(condition) ? [condition, condition.ne(1)] : clauses;
 }
 
 /** Where the loop of a chain ends; with the AST, in which its tiles may have another order. undefined where nothing is hidden. */
@@ -122,14 +145,26 @@ export function boundChain(ast: UOp, unit: Unit, ranges: ChainRanges): { ast: UO
   const { outer, values: [value] } = chainAt(toposort(ast), unit, ranges), { lanes } = carrierOf(outer);
   const identity = identityOf(outer);
   const loops = ownRanges(outer).filter((r) => r.op === Ops.RANGE && kindOf(r) === AxisKind.REDUCE && sizeOf(r) !== 1);
-  if (loops.length !== 1 || sizeOf(loops[0]) === 0) return undefined;
+  if (loops.length !== 1) return undefined;
   const [loop] = loops, n = sizeOf(loop), limits: Limit[] = [];
-  for (const c of new Set(toposort(value).flatMap((u) => u.op === Ops.WHERE ? splitAnd(u.src[0]) : []))) {
+  for (const c of new Set(toposort(value).flatMap((u) => u.op === Ops.WHERE ? clausesOf(u, n === 0) : []))) {
     const l = hidden(value, c) === identity ? boundOf(c, loop) : undefined;
     if (l !== undefined) limits.push(l);
   }
   if (limits.length === 0) return undefined;
   const ends = limits.filter((l) => l.isEnd), firsts = limits.filter((l) => !l.isEnd);
+  const early = (end: UOp): { ast: UOp; bound: Bound } => {
+    const back = new Map(ends.flatMap((l) => l.growing).map((r) => [r, r.mul(-1).add(sizeOf(r) - 1)]));
+    return { ast: substitute(ast, back), bound: { loop, end: substitute(end, back) } };
+  };
+  if (n === 0) {
+    // it begins at the beginning: where there is no iteration, none is done
+    const count = asInt(loop.src[0]);
+    const end = ends.reduce((e: UOp | undefined, { at }) => e === undefined ? at : at.lt(e).where(at, e), undefined);
+    if (end === undefined) return undefined;
+    const some = end.max(1);
+    return early(some.lt(count).where(some, count));
+  }
   const end = ends.reduce((e, { at }) => at.lt(e).where(at, e), int(n) as UOp);
   const first = firsts.reduce((f, { at }) => f.max(at), int(0) as UOp);
   const reordered = (at: UOp): UOp => {
@@ -145,6 +180,5 @@ export function boundChain(ast: UOp, unit: Unit, ranges: ChainRanges): { ast: UO
     const from = least(first, n - 1);
     return { ast: reordered(least(from.add(loop), n - 1)), bound: { loop, end: end.add(from.mul(-1)).max(1) } };
   }
-  const back = new Map(ends.flatMap((l) => l.growing).map((r) => [r, r.mul(-1).add(sizeOf(r) - 1)]));
-  return { ast: substitute(ast, back), bound: { loop, end: substitute(end.max(1), back) } };
+  return early(end.max(1));
 }

@@ -314,7 +314,7 @@ export class Kernel {
     for (const u of toposort(this.ast)) {
       const product = productOf(u, core);
       if (product === undefined) continue;
-      const own = this.reduce.findLastIndex((r) => u.src.includes(r.range) && r.size >= core.k);
+      const own = this.reduce.findLastIndex((r) => u.src.includes(r.range) && (r.isOpen || r.size >= core.k));
       const isIn = (x: UOp) => (i: number): boolean => dependsOn(x, this.output[i].range);
       const axes = contraction(rangeOf(this.output.length), [], isIn(product.a), isIn(product.b));
       if (own < 0 || axes === undefined) continue;
@@ -357,7 +357,9 @@ export class Kernel {
     const sizes = [outer.m, outer.n, outer.k, inner.k];
     const pieces = [...list, ...sums].map((a, i) => ({ a, size: sizes[Math.min(i, 3)] }));
     for (const { a, size } of pieces) {
-      if (a !== undefined && a.rest % size !== 0) fail(`${a.rest} iterations are no multiple of ${size}`);
+      if (a === undefined) continue;
+      if (a.size === 0) fail("an axis that ends at a variable is cut in blocks first");
+      if (a.rest % size !== 0) fail(`${a.rest} iterations are no multiple of ${size}`);
     }
     pieces.forEach(({ a, size }, i) => a && this.split(a, size, i < 2 ? AxisKind.UPCAST : AxisKind.UNROLL, fail));
     this.onUnit = { core, axes: list, sums };

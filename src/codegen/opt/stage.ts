@@ -111,11 +111,11 @@ export function indexAt(idx: UOp, r: UOp, i: number): number {
   return u.op === Ops.CONST ? u.value : NaN;
 }
 
-/** Is `l` read in one loop of a known size, with no other around it? Along that a ring is filled, once. */
+/** Is `l` read in one loop, with no other around it? Along that a ring is filled, once. */
 function hasOneLoop(l: UOp, nodes: readonly UOp[]): boolean {
   const loopsOf = (ranges: readonly UOp[]): UOp[] => ranges.filter((r) => !isInside(r) && !isThreadKind(kindOf(r)));
   const loops = loopsOf(rangesOf(l));
-  if (loops.length !== 1 || sizeOf(loops[0]) === 0) return false;
+  if (loops.length !== 1) return false;
   return nodes.every((u) => {
     const own = u.op === Ops.REDUCE || u.op === Ops.STAGE ? ownRanges(u) : [];
     return !own.includes(loops[0]) || loopsOf([...own, ...rangesOf(u)]).every((r) => r === loops[0]);

@@ -89,10 +89,16 @@ export function writeCache(cache: LayerCache, half: CacheHalf, index: Index, x: 
   scales.setAt(index, scale.squeeze(-1));
 }
 
-/** Float32 numbers at an index. */
-export function readCache(cache: LayerCache, half: CacheHalf, index: Index): Tensor {
-  const memory = cache[half], scales = cache[SCALES[half]], x = memory.at(...index).cast(dtypes.float32);
-  if (scales === undefined) return x;
-  const dim = memory.shape.at(-1)!, parts = x.unflatten(-1, [scales.shape.at(-1)!, blockOf(dim)]);
-  return parts.mul(scales.at(...index).cast(dtypes.float32).unsqueeze(-1)).flatten(-2);
+/** Numbers at an index, rounded to a dtype of floats. */
+export function readCache(
+  cache: LayerCache,
+  half: CacheHalf,
+  index: Index,
+  dtype: DType = dtypes.float32,
+): Tensor {
+  const memory = cache[half], scales = cache[SCALES[half]];
+  if (scales === undefined) return memory.at(...index).cast(dtype);
+  const x = memory.at(...index).cast(dtypes.float32), dim = memory.shape.at(-1)!;
+  const parts = x.unflatten(-1, [scales.shape.at(-1)!, blockOf(dim)]);
+  return parts.mul(scales.at(...index).cast(dtypes.float32).unsqueeze(-1)).flatten(-2).cast(dtype);
 }

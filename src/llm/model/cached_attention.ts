@@ -5,11 +5,12 @@
  *
  * @module
  */
-import { dtypes } from "../../dtype/dtype.ts";
+import { type DType, dtypes } from "../../dtype/dtype.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import { type CacheHalf, type LayerCache, readCache, writeCache } from "./cache_memory.ts";
 import { type Layer, linear, needed, normLayer, type Place, products, rmsNorm } from "./linear_layers.ts";
 import { hasPositions, hasWindow, type ModelSpec } from "./model_spec.ts";
+import { UNIT_ROWS, unitDType } from "./quantized_products.ts";
 import { turn } from "./rope_tables.ts";
 import type { WeightStore } from "./weight_store.ts";
 
@@ -128,13 +129,18 @@ function seenKeys(spec: ModelSpec, place: Place, x: Tensor, window: boolean): Te
 
 const HALVES: readonly CacheHalf[] = ["keys", "values"];
 
-/** Keys and values `[KV, S, dim]` of all positions so far: of the cache, into which the new ones are written. */
-function allSoFar({ k, v }: Heads, { start, end }: Place, cache: LayerCache | undefined): [Tensor, Tensor] {
+/** Keys and values `[KV, S, dim]` of all positions so far: of the cache, into which the new ones are written, in `dtype`. */
+function allSoFar(
+  { k, v }: Heads,
+  { start, end }: Place,
+  cache: LayerCache | undefined,
+  dtype: DType | undefined,
+): [Tensor, Tensor] {
   const [keys, values] = [k, v].map((x) => x.transpose(0, 1));
   if (cache === undefined) return [keys, values];
   writeCache(cache, "keys", [":", [start, end]], keys);
   writeCache(cache, "values", [":", [start, end]], values);
-  return HALVES.map((half) => readCache(cache, half, [":", [0, end]])) as [Tensor, Tensor];
+  return HALVES.map((half) => readCache(cache, half, [":", [0, end]], dtype)) as [Tensor, Tensor];
 }
 
 /** Keys and values `[B, KV, S, dim]` of several sequences, into whose caches the new ones `[B, KV, dim]` are written. */
@@ -157,14 +163,19 @@ export function attention(
   const project = (spec.latent === undefined ? headProjection : latentProjection)(spec, store, layer);
   const out = needed(store, `${at}attn_output`, dim, heads * (spec.latent?.valueDim ?? valueDim));
   const sinks = store.maybe(`${at}attn_sinks.weight`, [heads]) ?? store.maybe(`${at}attn_sinks`, [heads]);
-  const window = hasWindow(spec, layer);
+  const window = hasWindow(spec, layer), { format } = store.get(`${at}attn_output.weight`);
   return (x, place, cache) => {
     const [t] = x.shape, made = project(x, place), apart = place.rows !== undefined;
-    const [keys, values] = apart ? allOfRows(made, place, cache!) : allSoFar(made, place, cache);
+    // a chunk of a text: matrix units round it, as they do in products with weights
+    const isChunk = cache !== undefined && !apart && t >= UNIT_ROWS;
+    const unit = isChunk ? unitDType(x.device, format) : undefined;
+    const multiply = (a: Tensor, b: Tensor): Tensor =>
+      unit === undefined ? a.matmul(b) : a.cast(unit).matmul(b.cast(unit), { dtype: dtypes.float32 });
+    const [keys, values] = apart ? allOfRows(made, place, cache!) : allSoFar(made, place, cache, unit);
     const scaled = made.q.mul(spec.attentionScale).reshape([t, kvHeads, groups, headDim]);
     // [KV, G T, dim], or where rows are apart [T, KV, G, dim]
     const mine = apart ? scaled : scaled.permute([1, 2, 0, 3]).reshape([kvHeads, groups * t, headDim]);
-    let scores = mine.matmul(keys.transpose(-2, -1)); // [..., S]
+    let scores = multiply(mine, keys.transpose(-2, -1)); // [..., S]
     if (spec.attentionCap > 0) scores = scores.div(spec.attentionCap).tanh().mul(spec.attentionCap);
     if (apart || t > 1 || window) {
       const seen = seenKeys(spec, place, x, window);
@@ -175,7 +186,7 @@ export function attention(
       scores,
       apart ? sink : sink.expand([kvHeads, groups, t]).reshape([kvHeads, groups * t, 1]),
     );
-    const all = weights.matmul(values);
+    const all = multiply(weights, values);
     const mixed = apart ? all : all.reshape([kvHeads, groups, t, valueDim]).permute([2, 0, 1, 3]);
     return out(made.finish(mixed.reshape([t, heads, valueDim])));
   };

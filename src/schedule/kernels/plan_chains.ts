@@ -16,6 +16,7 @@ import { envNumber } from "../../helpers/env.ts";
 import { groupBy, sum } from "../../helpers/math.ts";
 import type { Capabilities } from "../../renderer/renderer.ts";
 import { chainOf, type TensorCore } from "../../renderer/tensor_core_table.ts";
+import { expectedSize } from "../../uop/algebra/bounds.ts";
 import { findChain } from "../../uop/algebra/product_chain.ts";
 import { simplifyKernel } from "../../uop/algebra/valid.ts";
 import { argOf, AxisKind, reduceOf } from "../../uop/core/args.ts";
@@ -241,7 +242,7 @@ class Planner {
     const made = joined.length === 0 ? kernel : joinRescaled(splitShared(kernel), cores.map((c) => c.input));
     return made !== undefined && cores.some((c) => {
       const chain = findChain(sink([made]), c);
-      return chain !== undefined && sizeOf(chain.rows) * sizeOf(chain.middle) >= LEAST_SIDE ** 2;
+      return chain !== undefined && sizeOf(chain.rows) * expectedSize(chain.middle) >= LEAST_SIDE ** 2;
     });
   }
 

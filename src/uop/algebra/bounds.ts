@@ -240,3 +240,9 @@ export function resolve(u: UOp, fallback: boolean): boolean {
   const a = vmin(u), b = vmax(u);
   return a === b ? a !== 0 : fallback;
 }
+
+/** Iterations of a range to count with: of one that ends at a variable half of the most. */
+export function expectedSize(range: UOp): number {
+  const [end] = range.src;
+  return end.op === Ops.CONST ? end.value : Math.ceil(vmax(end) / 2);
+}

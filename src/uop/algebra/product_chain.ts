@@ -163,11 +163,11 @@ function outerParts(u: UOp, unit: Unit): Pick<ChainParts, "values" | "operand"> 
   return { values: [isGuarded ? x.src[0].where(left, left.constLike(0)) : left], operand: right };
 }
 
-/** The chain of a kernel that a unit can do; undefined where there is none. */
+/** The chain of a kernel that a unit can do; undefined where there is none. Of its ranges the middle alone may end at a variable. */
 export function findChain(ast: UOp, unit: Unit): Chain | undefined {
   const nodes = toposort(ast);
-  const isOpen = (u: UOp): boolean => u.op === Ops.STAGE || (u.op === Ops.RANGE && sizeOf(u) === 0);
-  if (nodes.length > MAX_NODES || nodes.some(isOpen)) return undefined;
+  if (nodes.length > MAX_NODES || nodes.some((u) => u.op === Ops.STAGE)) return undefined;
+  const open = nodes.filter((u) => u.op === Ops.RANGE && sizeOf(u) === 0);
   const reduces = nodes.filter((u) => u.op === Ops.REDUCE);
   const outer = reduces[reduces.length - 1];
   if (reduces.length < 2 || reduces.some((u) => u !== outer && rangesOf(u).every((r) => !outer.src.includes(r)))) {
@@ -176,6 +176,7 @@ export function findChain(ast: UOp, unit: Unit): Chain | undefined {
   const outputs = new Set(ast.src.flatMap((s) => rangesOf(s)));
   const { values, operand: other } = outerParts(outer, unit);
   for (const middle of ownRanges(outer).toReversed()) {
+    if (open.some((r) => r !== middle)) continue;
     for (const rows of [...outputs].reverse().sort((a, b) => sizeOf(b) - sizeOf(a))) {
       if (other !== undefined && dependsOn(other, rows)) continue;
       const inner = innerOf(values, unit, rows, middle, onlyRange);

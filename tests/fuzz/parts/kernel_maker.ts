@@ -2,8 +2,9 @@
 import { simplifyRanges } from "../../../src/codegen/ast/simplify.ts";
 import { Kernel } from "../../../src/codegen/opt/kernel.ts";
 import { axisOpt, type Opt } from "../../../src/codegen/opt/opt.ts";
-import { dtypes } from "../../../src/dtype/dtype.ts";
+import { type DType, dtypes } from "../../../src/dtype/dtype.ts";
 import { ArgumentError } from "../../../src/helpers/errors.ts";
+import { chainOf, type TensorCore } from "../../../src/renderer/tensor_core_table.ts";
 import { AxisKind, type ParamArg } from "../../../src/uop/core/args.ts";
 import { opCarrier, reduce } from "../../../src/uop/core/carrier.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
@@ -91,6 +92,95 @@ export function randomKernel(random: Random, isOpen = false): UOp {
     size *= room(r);
   }
   return sink([store(index(param(0, f32, size), at!), value)]);
+}
+
+const UNIT_SIZES = [8, 16, 16, 17, 24, 32, 40, 48, 64, 72, 96, 100, 128];
+
+/**
+ * A product of matrices for a matrix unit of an input dtype: perhaps in batches, of operands in either order, with a number
+ * added and stored in any order. Some of its axes end at the variable `n`, at a multiple of it or a number behind it.
+ */
+export function randomProduct(random: Random, input: DType): UOp {
+  const end = variable("n", 0, random.pick([40, 130, 140, 200])), sumType = input.isInt ? dtypes.int32 : f32;
+  let id = 0;
+  const ends = [end, end, end.mul(2), end.add(random.pick([1, 8, 16, 40]))];
+  const axis = (kind: AxisKind): UOp => {
+    const isOpen = random.below(2) === 0;
+    return isOpen ? range(random.pick(ends), id++, kind) : range(random.pick(UNIT_SIZES), id++, kind);
+  };
+  const batch = random.below(3) === 0 ? [range(random.pick([2, 3]), id++, AxisKind.LOOP)] : [];
+  const row = axis(AxisKind.LOOP), column = axis(AxisKind.LOOP), own = axis(AxisKind.REDUCE);
+  const flat = (axes: readonly UOp[]): [at: UOp, size: number] => {
+    const sizes = axes.map(room);
+    const at = axes.slice(1).reduce((x, r, i) => x.mul(sizes[i + 1]).add(r), axes[0]);
+    return [at, sizes.reduce((a, b) => a * b, 1)];
+  };
+  const ordered = (axes: readonly UOp[]): UOp[] => random.below(2) === 0 ? axes.toReversed() : axes.slice();
+  const operand = (slot: number, side: UOp, isShared: boolean): UOp => {
+    const [at, size] = flat([...isShared ? [] : batch, ...ordered([side, own])]);
+    return load(index(param(slot, input, size), at)).cast(sumType);
+  };
+  let value = reduce(
+    opCarrier(Ops.ADD, sumType),
+    [operand(1, row, false).mul(operand(2, column, random.below(2) === 0))],
+    [own],
+  );
+  if (random.below(3) === 0) value = value.mul(2).add(1);
+  const [at, size] = flat([...batch, ...ordered([row, column])]);
+  return sink([store(index(param(0, sumType, size), at), value)]);
+}
+
+/** Opts that have matrix unit `number` compute the product or the chain of a kernel, in tiles; undefined where it cannot. */
+export function unitOpts(random: Random, ast: UOp, cores: readonly TensorCore[], number: number): Opt[] | undefined {
+  const k = new Kernel(simplifyRanges(ast), true, cores), core = cores[number], outputs = k.outputAxes.length;
+  const chain = k.chainAxes(core), found = chain ?? k.productAxes(core), { axes } = k;
+  if (found === undefined) return undefined;
+  const isShared = core.shared !== undefined,
+    { outer, inner } = (chain && chainOf(core)) ?? { outer: core, inner: core };
+  const sum = outputs + (chain?.middle ?? (found as { sum: number }).sum);
+  /** So many tiles of `unit` along an axis, or fewer, of which an axis that ends at a variable has two. */
+  const fitting = (axis: number, unit: number, count: number): number => {
+    while (count > 1 && axes[axis].isOpen && 2 * unit * count > room(axes[axis].range)) count /= 2;
+    return count;
+  };
+  const near = chain === undefined && !isShared ? fitting(found.rows, outer.m, random.pick([1, 1, 2])) : 1;
+  const threads = fitting(found.rows, outer.m * near, random.pick([1, 1, 2]));
+  const depth = fitting(sum, outer.k, isShared ? chain === undefined ? 4 : 1 : random.pick([1, 2, 4]));
+  const pair = isShared ? 1 : 2;
+  // a chain has all columns of a row in one group
+  const across = found.columns < 0
+    ? 1
+    : chain !== undefined
+    ? Math.ceil(axes[found.columns].size / outer.n / pair) * pair
+    : isShared
+    ? Math.max(1, 64 / outer.n)
+    : fitting(found.columns, outer.n, random.pick([1, 2, 4]));
+  const sides: [axis: number, size: number][] = [
+    [found.rows, outer.m * threads * near],
+    [found.columns, outer.n * across],
+    [sum, outer.k * depth],
+    ...(chain?.sums ?? []).map((s): [number, number] => [outputs + s, isShared ? 64 : inner.k]),
+  ];
+  try {
+    for (const [axis, size] of sides) {
+      if (axis >= 0 && (axes[axis].isOpen || axes[axis].size % size !== 0)) k.apply({ op: "PADTO", axis, size });
+    }
+    k.apply({ op: "TC", unit: number });
+    if (near > 1) k.apply({ op: "UPCAST", axis: found.rows, size: near });
+    if (threads > 1) k.apply({ op: "LOCAL", axis: found.rows, size: threads });
+    if (across > 1) k.apply({ op: "UPCAST", axis: found.columns, size: across });
+    if (depth > 1) k.apply({ op: "UNROLL", reduce: sum - outputs, size: depth });
+    for (const s of chain?.sums ?? []) {
+      const { rest } = k.axes[outputs + s];
+      if (rest > 1) k.apply({ op: "UNROLL", reduce: s, size: rest });
+    }
+    const ring = random.pick([1, 2, 3, 4]), inputs = chain === undefined ? [1, 2] : chain.columns < 0 ? [2] : [2, 3];
+    if (isShared || random.below(4) > 0) { for (const input of inputs) k.apply({ op: "STAGE", input, ring }); }
+  } catch (error) {
+    if (!(error instanceof ArgumentError)) throw error;
+    return undefined;
+  }
+  return k.applied;
 }
 
 /** A value of each variable of a kernel, which has one at most. */
