@@ -97,7 +97,12 @@ export function originPlace(u: UOp): UOp | undefined {
 
 /** Whether origins may be kept at a node. */
 function isPlace(u: UOp): boolean {
-  return u.op === Ops.BUFFER || u.op === Ops.WINDOW;
+  return u.op === Ops.BUFFER || u.op === Ops.WINDOW || isViewApart(u);
+}
+
+/** Whether a node is memory as a view that turns back shows it: of what that is a view, it says by itself. */
+function isViewApart(u: UOp): boolean {
+  return u.op === Ops.RESHAPE && argOf(u, Ops.RESHAPE).apart > 0;
 }
 
 /** A walk from nodes down to targets, also behind what is realized. */
@@ -141,7 +146,7 @@ class Walk {
 
   /** Puts where it came to into a set. */
   placesTo(set: Set<UOp>): void {
-    for (const u of this.open.keys()) if (isPlace(u)) set.add(u);
+    for (const u of this.open.keys()) if (isPlace(u) && !isViewApart(u)) set.add(u);
   }
 
   /** A read of an earlier value of a target below `root`. */
@@ -270,10 +275,13 @@ export function keepOrigins(tensors: readonly TensorBase[], beside: readonly UOp
   const kept = walk.pending.filter((u) => !walk.isTargetWrite(u));
   keepLineage(roots, realize);
   for (const u of kept) {
-    const place = u.becomes === undefined ? undefined : originPlace(u);
+    let place = u.becomes === undefined ? undefined : originPlace(u);
     if (place === undefined) continue;
     const shown = viewsOfRealized(u)?.below;
-    if (shown !== undefined && originPlace(shown) === place) continue; // what it is a view of says it
+    if (shown !== undefined && originPlace(shown) === place) {
+      place = latest(u);
+      if (!isViewApart(place)) continue; // what it is a view of says it
+    }
     const old = walk.overwritten(u);
     if (walk.visit(u)) origins.set(place, { node: u, seen: targets.writes });
     else if (old?.stepped === false) lost.set(place, old);
