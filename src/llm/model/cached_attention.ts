@@ -188,6 +188,7 @@ export function attention(
     );
     const all = multiply(weights, values);
     const mixed = apart ? all : all.reshape([kvHeads, groups, t, valueDim]).permute([2, 0, 1, 3]);
-    return out(made.finish(mixed.reshape([t, heads, valueDim])));
+    const done = made.finish(mixed.reshape([t, heads, valueDim]));
+    return out(unit === undefined ? done : done.cast(unit).contiguous()); // rows in order, as matrix units read them
   };
 }
