@@ -215,7 +215,7 @@ function forgetAll(): void {
 
 Deno.test("what is recorded, or explained, is lowered and not read", async () => {
   await inFolder((folder) =>
-    context({ CACHEDIR: folder }, () => {
+    context({ CACHEDIR: folder, SPEC: 0 }, () => {
       const run = (): Tensor => Tensor.arange(37).mul(3).add(0.25).sum().realize(), before = { ...storeStats };
       run();
       const { written } = storeStats;
@@ -261,7 +261,7 @@ const PROGRAM = (root: string): string => `
 `;
 async function ran(cache: string, env: Record<string, string> = {}, root: string = ROOT.href): Promise<Said> {
   const { code, stdout, stderr } = await runDeno(["eval", "--no-check", PROGRAM(root)], {
-    env: { DEV: "JS", CACHEDIR: cache, ...env },
+    env: { DEV: "JS", CACHEDIR: cache, SPEC: "0", NOOPT: "0", ...env },
   });
   assert.equal(code, 0, stderr);
   return { ...JSON.parse(stdout.trim().split("\n").at(-1)!), stderr };
