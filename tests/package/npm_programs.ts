@@ -182,11 +182,12 @@ export const START: string = `
 import { createRequire } from "node:module";
 const { cache } = createRequire(import.meta.url), report = { loaded: [] }, told = [];
 const loaded = () => report.loaded.push(Object.keys(cache).map((file) => file.replace(/^.*[\\\\/]/, "")));
+await import("@dinograd/dinograd");
+loaded();
 // what computes at once, while others are loading
 const [library] = await Promise.all(["", "/core", "/ir", "/llm"].map(async (entry, i) => {
   if (i > 1) await null;
   const { Tensor } = await import("@dinograd/dinograd" + entry);
-  if (i === 0) loaded();
   if (Tensor !== undefined) told.push(new Tensor([i]).add(1).tolistSync());
   return { Tensor, ...await import("@dinograd/dinograd") };
 }));
