@@ -308,7 +308,7 @@ async function lateMembers(list: string, from: string, canLoad: boolean): Promis
     const { constructor: _, ...own } = Object.getOwnPropertyDescriptors(family.prototype);
     for (const key of Reflect.ownKeys(own)) {
       // a method that its own family alone calls is there by then
-      if (typeof key === "string" && hidden.has(key)) continue;
+      if (typeof key === "string" && hidden.get(family.prototype.constructor.name)?.has(key)) continue;
       const { value, set } = own[key as string], waits = value?.constructor.name === "AsyncFunction" && !canLoad;
       if (set !== undefined) throw new Error(`a late property cannot be set: ${String(key)}`);
       members[value === undefined ? "accessors" : waits ? "waiting" : "methods"].push(codeOf(key));
@@ -326,12 +326,12 @@ function codeOf(key: string | symbol): string {
   return shared === undefined ? key.description! : `Symbol.for("${shared}")`;
 }
 
-/** Names of methods that are private to one of a list of families: nobody calls them before it is there. */
-async function privateMethods(from: string): Promise<ReadonlySet<string>> {
-  const names = new Set<string>(), list = new URL(from, ROOT);
-  for (const [, file] of (await Deno.readTextFile(list)).matchAll(/^import \{ \w+ \} from "(.+)";$/gm)) {
+/** By family of a list, the names of methods that are private in its file: nobody calls them before it is there. */
+async function privateMethods(from: string): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
+  const names = new Map<string, ReadonlySet<string>>(), list = new URL(from, ROOT);
+  for (const [, family, file] of (await Deno.readTextFile(list)).matchAll(/^import \{ (\w+) \} from "(.+)";$/gm)) {
     const text = await Deno.readTextFile(new URL(file, list));
-    for (const [, name] of text.matchAll(/^ {2}private (?:async )?(\w+)[(<]/gm)) names.add(name);
+    names.set(family, new Set([...text.matchAll(/^ {2}private (?:async )?(\w+)[(<]/gm)].map(([, name]) => name)));
   }
   return names;
 }

@@ -235,6 +235,17 @@ const calls = {
   gradient: () => rows(grad((t) => t.square().sum())(x.float())),
   jit: () => rows(jit((t) => t.mul(2))(x)),
   read: () => rows(x),
+  extended: () => {
+    class Doubling extends Tensor {
+      add(y) { return super.add(y).mul(2); }
+      get T() { return super.T.mul(10); }
+    }
+    return [rows(new Doubling([1, 2]).add(1)), rows(new Doubling([[1, 2]]).T)];
+  },
+  missing: () => process.argv[3].split(" ").filter((name) => {
+    const [own, ofClass] = name.split(".").reverse();
+    return ofClass === undefined ? !(own in x) : !(own in Tensor);
+  }),
 };
 console.log(JSON.stringify(calls[process.argv[2]]()));`;
 

@@ -71,11 +71,11 @@ export interface LateMembers {
 
 /** Gives a class members of families that are loaded when one of them is needed first. */
 export function addLateFamilies(to: Family, { methods, waiting, accessors, statics }: LateMembers): void {
-  type Members = Record<PropertyKey, (...args: unknown[]) => unknown>;
+  // the member of this class, also where a class that extends it has one of that name, which calls it
   const define = (target: object, key: PropertyKey, before: (action: string) => void | Promise<void>): void => {
-    const value = function (this: Members, ...args: unknown[]): unknown {
-      const ready = before(String(key));
-      return ready === undefined ? this[key](...args) : ready.then(() => this[key](...args));
+    const value = function (this: unknown, ...args: unknown[]): unknown {
+      const call = (): unknown => Reflect.apply(Reflect.get(target, key), this, args), ready = before(String(key));
+      return ready === undefined ? call() : ready.then(call);
     };
     Object.defineProperty(target, key, { value, configurable: true, writable: true });
   };
@@ -84,9 +84,9 @@ export function addLateFamilies(to: Family, { methods, waiting, accessors, stati
   for (const key of waiting) define(to.prototype, key, partsReady);
   for (const key of statics) define(to, key, needParts);
   for (const key of accessors) {
-    const get = function (this: Members): unknown {
+    const get = function (this: unknown): unknown {
       needParts(String(key));
-      return this[key];
+      return Reflect.get(to.prototype, key, this);
     };
     Object.defineProperty(to.prototype, key, { get, configurable: true });
   }
