@@ -5,9 +5,10 @@
 import { assert, assertEquals } from "@std/assert";
 import { Device, Tensor } from "../../mod.ts";
 import { BLOCK_FORMATS, type BlockFormat, dequantize, type GgufTensor } from "../../src/llm/llm.ts";
-import { multipliesBytes } from "../../src/llm/model/quantized_products.ts";
+import { multipliesBytes, multipliesParts, productOfParts } from "../../src/llm/model/quantized_products.ts";
 import { WeightStore } from "../../src/llm/model/weight_store.ts";
 import { devicesHere } from "../fixtures/devices.ts";
+import { registerSim } from "../fixtures/sim.ts";
 import { Random } from "../support/random.ts";
 
 const FORMATS = [...BLOCK_FORMATS.values()].filter((f) => f.plain === undefined);
@@ -66,6 +67,30 @@ function caseOf(i: number, random: Random): Case {
     bias: random.below(2) === 0,
   };
 }
+
+Deno.test("quantized products: rows in parts on matrix units are products of float32", async () => {
+  const random = new Random(SEED), format = [...BLOCK_FORMATS.values()].find((f) => f.name === "BF16")!;
+  registerSim();
+  const device: string = "SIM";
+  assertEquals(multipliesParts(device, format, 1), false);
+  for (const [t, m, n] of [[8, 48, 64], [16, 80, 100], [31, 33, 512]]) {
+    assert(multipliesParts(device, format, t));
+    const data = activations(t, n, random), w = Float32Array.from({ length: m * n }, () => random.int(-255, 255) / 64);
+    const [x, weight] = [new Tensor(data, { device }), new Tensor(w, { device }).cast("bfloat16")];
+    const got = await productOfParts(x.reshape([t, n]), weight.reshape([m, n])).data() as Float32Array;
+    for (let r = 0; r < t; r++) {
+      for (let c = 0; c < m; c++) {
+        let want = 0, size = 0;
+        for (let l = 0; l < n; l++) {
+          const p = data[r * n + l] * w[c * n + l];
+          [want, size] = [want + p, size + Math.abs(p)];
+        }
+        const off = Math.abs(got[r * m + c] - want);
+        assert(off <= ROUNDING * size, `${[t, m, n]}: row ${r}, ${c}: ${got[r * m + c]}, not ${want}`);
+      }
+    }
+  }
+});
 
 for (const device of (await devicesHere()).filter((d) => Device.get(d).renderer.caps.hasDots === true)) {
   Deno.test(`quantized products ${device}: made at random they are within half a step of each activation`, async () => {

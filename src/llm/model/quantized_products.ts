@@ -31,6 +31,33 @@ export function multipliesBytes(device: string, format: BlockFormat, shape: read
  */
 export const UNIT_ROWS = 32;
 
+/** Rows from which matrix units multiply activations in parts: below, products take no longer than reading the weights. */
+const PART_ROWS = 8;
+
+/** Do matrix units of a device multiply so many rows of activations by such weights, without rounding what is multiplied? */
+export function multipliesParts(device: string, format: BlockFormat, rows: number): boolean {
+  return rows >= PART_ROWS && format.plain === dtypes.bfloat16 && unitDType(device, format) === dtypes.bfloat16;
+}
+
+/**
+ * The product of float32 `x` `[..., n]` and a bfloat16 weight `[m, n]`: float32 `[..., m]`. A float32 is the sum of three
+ * bfloat16, of eight bits each (of an infinity the others are NaN), whose products are exact in float32: rows of all
+ * parts are multiplied in one product, which reads the weight once, and are added up. Lazy.
+ */
+export function productOfParts(x: Tensor, weight: Tensor): Tensor {
+  const n = x.shape[x.ndim - 1], parts: Tensor[] = [];
+  // what is reduced for them is reduced once
+  for (
+    let left = x.reshape([-1, n]).contiguous();
+    parts.length < 3;
+    left = left.sub(parts.at(-1)!.cast(dtypes.float32))
+  ) {
+    parts.push(left.cast(dtypes.bfloat16));
+  }
+  const all = Tensor.stack(parts).contiguous(), y = all.matmul(weight.transpose(0, 1), { dtype: dtypes.float32 });
+  return y.sum(0).reshape([...x.shape.slice(0, -1), weight.shape[0]]);
+}
+
 /**
  * What activations and weights are rounded to for the matrix units of a device, as llama.cpp and others do it there: float16
  * where weights are, else bfloat16, which has the range of float32. Undefined where it has no units for that, and for

@@ -233,7 +233,10 @@ export class SequenceBatch {
     const logits = together.length > 1 ? this.logits(together.map((m) => m.sequence)) : undefined;
     if (logits === undefined) alone.push(...together);
     for (const m of alone) await this.answer(m, () => m.sequence.step());
-    if (logits !== undefined) { for (const m of together) await this.answer(m, () => m.sequence.choose(logits)); }
+    // all are chosen before the first is waited for
+    if (logits !== undefined) {
+      await Promise.all(together.map((m) => this.answer(m, () => m.sequence.choose(logits))));
+    }
   }
   private async answer(m: Member, next: () => Promise<NextToken>): Promise<void> {
     try {

@@ -12,7 +12,15 @@ import { Tensor } from "../../tensor/tensor.ts";
 import { type BlockFormat, numbersOf, planesOf } from "../files/block_formats.ts";
 import type { GgufTensor } from "../files/gguf.ts";
 import { plainTensor } from "../files/llama2c.ts";
-import { layoutOf, multipliesBytes, productOfBytes, UNIT_ROWS, unitDType } from "./quantized_products.ts";
+import {
+  layoutOf,
+  multipliesBytes,
+  multipliesParts,
+  productOfBytes,
+  productOfParts,
+  UNIT_ROWS,
+  unitDType,
+} from "./quantized_products.ts";
 
 /** Planes of a weight: what they are in memory, and what of it stands for each. */
 interface Planes {
@@ -40,7 +48,8 @@ function productOf(x: Tensor, planes: readonly Tensor[], device: string, format:
     return productOfBytes(x, planes, format);
   }
   const w = format.plain === undefined ? numbersOf(planes, format) : planes[0];
-  const unit = prod(x.shape.slice(0, -1)) < UNIT_ROWS ? undefined : unitDType(device, format);
+  const rows = prod(x.shape.slice(0, -1)), unit = rows < UNIT_ROWS ? undefined : unitDType(device, format);
+  if (unit === undefined && multipliesParts(device, format, rows)) return productOfParts(x, w);
   if (unit === undefined) return x.matmul(w.cast(dtypes.float32).transpose(0, 1));
   return x.cast(unit).matmul(w.cast(unit).transpose(0, 1), { dtype: dtypes.float32 });
 }

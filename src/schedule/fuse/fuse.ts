@@ -9,7 +9,6 @@ import { sameArray } from "../../helpers/math.ts";
 import { cacheShare, hasLoopCache, ROW_BYTES, TILE_SHARE } from "../../renderer/renderer.ts";
 import { argOf, AxisKind, reduceOf } from "../../uop/core/args.ts";
 import { numelOf } from "../../uop/core/build_movement.ts";
-import { dtypes } from "../../dtype/dtype.ts";
 import { wantsNotes } from "../../uop/core/notes.ts";
 import { isAlu, isMovement, Ops } from "../../uop/core/ops.ts";
 import { iterationsOf } from "../../uop/core/ranges.ts";
@@ -30,6 +29,7 @@ import {
 } from "./fusion_plan.ts";
 import {
   elementsBelow,
+  isOfUnits,
   isOperandOf,
   isProduct,
   isTiledProduct,
@@ -39,7 +39,7 @@ import {
 } from "./reduce_forms.ts";
 import { outputAxes, ReduceReads } from "./reduce_reads.ts";
 import { KEEP_COST_REPEATED, readersIn, reducesOfRows, type Surroundings, workAgain } from "./recompute.ts";
-import { isNear, isScaledByte } from "./scaled_bytes.ts";
+import { isTimesByte } from "./scaled_bytes.ts";
 
 /**
  * Work an element (`opWork`) beyond which a value is kept rather than computed again for a second reader. Measured with 4M
@@ -192,6 +192,8 @@ const REDUCING: readonly Reason[] = [
   ...FIRST,
   // the tiles of a kernel are those of one product
   { name: "a second product", when: (c, f) => f.isSecondProduct(c), then: "realize" },
+  // one sum over the axes of both has terms that only one operand tells apart
+  { name: "a product that matrix units would lose to a sum", when: (c, f) => f.losesUnits(c), then: "realize" },
   // as many threads as a row's sum takes have no tiles
   { name: "a sum beside a product in tiles", when: (c, f) => f.isBesideProduct(c), then: "realize" },
   {
@@ -282,13 +284,7 @@ class Fuser extends ReduceReads {
 
   /** Is it bytes and a scale, on a device that multiplies bytes four at a time, and multiplied with others of that kind? */
   multipliesBytes({ u, list }: Case): boolean {
-    if (!isScaledByte(u) || list.some(({ kernel }) => this.capsOf(kernel).hasDots !== true)) return false;
-    const { readers } = this.around;
-    const isWay = (r: UOp): boolean =>
-      isMovement(r.op) || r.op === Ops.CAST || (isAlu(r.op) && r.dtype.isInt) ||
-      (r.op === Ops.MUL && !r.src.every(isScaledByte));
-    const isProduct = (r: UOp): boolean => r !== u && r.op === Ops.MUL && r.dtype === dtypes.float32 && !isWay(r);
-    return isNear(u, (x) => x === u || isWay(x) ? readers.get(x) ?? [] : [], isProduct);
+    return list.every(({ kernel }) => this.capsOf(kernel).hasDots === true) && isTimesByte(u, this.around.readers);
   }
 
   /** Is it a product of a kernel on a grid that computes another one, or is one? */
@@ -297,6 +293,13 @@ class Fuser extends ReduceReads {
       list.some(({ kernel }) =>
         this.capsOf(kernel).hasGrid && (isTiledProduct(kernel) || (this.products.get(kernel) ?? u) !== u)
       );
+  }
+
+  /** Is it a product on matrix units below a sum, of which one of its operands has no axis? */
+  losesUnits({ u, list: [c] }: Case): boolean {
+    const cores = c.underSum && isTiledProduct(u) ? this.capsOf(c.kernel).grid?.tensorCores : undefined;
+    return cores !== undefined && isOfUnits(u, cores) &&
+      dependence(c.idx).some((r) => !isLoop(r) && !this.areFactorsAlong(u, c, r));
   }
 
   /** Is it, on a grid, a reduce that is no product, read by a kernel that computes a product in tiles? */

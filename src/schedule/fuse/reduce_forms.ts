@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { DType } from "../../dtype/dtype.ts";
 import { reduceOf } from "../../uop/core/args.ts";
 import { numelOf } from "../../uop/core/build_movement.ts";
 import { isAlu, isMovement, Ops } from "../../uop/core/ops.ts";
@@ -56,6 +57,14 @@ export function isProduct(u: UOp, uses = 0): boolean {
 export function isTiledProduct(u: UOp): boolean {
   return u.op === Ops.REDUCE && reduceOf(u).op === Ops.ADD && termsOf(u) >= LONG_PRODUCT &&
     isProduct(u.src[0], TILE_SIDE);
+}
+
+/** Does a sum multiply what matrix units do, widened? */
+export function isOfUnits(u: UOp, cores: readonly { readonly input: DType }[]): boolean {
+  return u.src[0].src.every((s) => {
+    while (isMovement(s.op)) s = s.src[0];
+    return s.op === Ops.CAST && cores.some(({ input }) => input === s.src[0].dtype);
+  });
 }
 
 /** Is `u` an operand of a product, as it is or moved and cast? */

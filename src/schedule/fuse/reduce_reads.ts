@@ -63,6 +63,18 @@ export abstract class ReduceReads extends ContextWalk {
     return left > 0;
   }
 
+  /** Does each factor of a sum of products, read as `c` says, depend on a range? */
+  protected areFactorsAlong(u: UOp, { kernel, idx }: Context, r: UOp): boolean {
+    const at = (idx: readonly UOp[]): Context => ({ kernel, idx, active: 1, underSum: false });
+    let along = 0;
+    this.enter(u, at(idx), (product, _, i) => {
+      this.enter(product, at(i), (factor, _, j) => {
+        if (!this.everyOperand(factor, j, (o) => !o.ranges.includes(r))) along++;
+      });
+    });
+    return along === u.src[0].src.length;
+  }
+
   /** Elements that the nearest reduces below `u` read. */
   protected workBelow(u: UOp): number {
     while (isAlu(u.op) || isMovement(u.op)) {

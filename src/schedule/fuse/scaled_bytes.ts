@@ -6,14 +6,14 @@
  */
 import { dtypes } from "../../dtype/dtype.ts";
 import { boundsOf } from "../../uop/algebra/bounds.ts";
-import { isMovement, Ops } from "../../uop/core/ops.ts";
+import { isAlu, isMovement, Ops } from "../../uop/core/ops.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 
 /** Nodes among which bytes, or a product of them, are looked for: they are near, and graphs may be deep. */
 const NEAR = 64;
 
 /** Is there a node that fulfils `isWanted` among `from` and what `next` leads to, near it? */
-export function isNear(from: UOp, next: (u: UOp) => readonly UOp[], isWanted: (u: UOp) => boolean): boolean {
+function isNear(from: UOp, next: (u: UOp) => readonly UOp[], isWanted: (u: UOp) => boolean): boolean {
   const found = new Set([from]);
   for (const u of found) { // grows meanwhile
     if (isWanted(u)) return true;
@@ -34,6 +34,15 @@ function isByte(u: UOp): boolean {
   return low >= -128 && high <= 255;
 }
 /** Is it a whole number of 8 bits, perhaps as a float and times something? */
-export function isScaledByte(u: UOp): boolean {
+function isScaledByte(u: UOp): boolean {
   return isNear(u, unscaled, isByte);
+}
+
+/** Is it such a number, and multiplied with another one on the way to what reads it? */
+export function isTimesByte(u: UOp, readers: ReadonlyMap<UOp, readonly UOp[]>): boolean {
+  const isWay = (r: UOp): boolean =>
+    isMovement(r.op) || r.op === Ops.CAST || (isAlu(r.op) && r.dtype.isInt) ||
+    (r.op === Ops.MUL && !r.src.every(isScaledByte));
+  const isProduct = (r: UOp): boolean => r !== u && r.op === Ops.MUL && r.dtype === dtypes.float32 && !isWay(r);
+  return isScaledByte(u) && isNear(u, (x) => x === u || isWay(x) ? readers.get(x) ?? [] : [], isProduct);
 }

@@ -385,6 +385,21 @@ Deno.test("fuse: a product in tiles has no other sum beside it, however short", 
   assertEquals(names.length, 2, names.join(" "));
 });
 
+Deno.test("fuse: a sum along one operand of a product on matrix units leaves it to them, one along both is theirs", async () => {
+  const device = openObserving("CUDA"), before = device.kernels.length;
+  const bf = (...shape: number[]) =>
+    Tensor.empty(shape, { device: device.name }).cast("bfloat16").contiguous().realize();
+  const parts = bf(3, 16, 512), [gate, up] = [bf(1024, 512), bf(1024, 512)];
+  const product = (w: Tensor) => parts.matmul(w.T, { dtype: "float32" }).sum(0);
+  await Tensor.realize([product(gate).silu().mul(product(up))]);
+  const onUnits = () =>
+    device.kernels.slice(before).filter((k) => k.program.uops.some((u) => u.op === Ops.WMMA)).length;
+  assertEquals(onUnits(), 2);
+  const [x, g] = [bf(4, 64, 1024), bf(4, 64, 1024)], kernels = device.kernels.length;
+  await Tensor.realize([x.transpose(1, 2).matmul(g, { dtype: "float32" }).sum(0)]);
+  assertEquals([onUnits(), device.kernels.length - kernels], [3, 1]);
+});
+
 Deno.test("fuse: what sums that are kept anyway make is computed again where it is read, not kept with them", async () => {
   const classes = 5021, rows = 256;
   const names = await kernelNames((device) => {
