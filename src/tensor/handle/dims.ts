@@ -156,7 +156,7 @@ function cutAxis(action: string, u: UOp, axis: number, from: UOp, to: UOp): UOp 
       u,
       axis,
       `the stop ${extentText(to)} may be ${vmax(to)}, and axis ${axis} has size ${extentText(e)}; ` +
-        "at([start, stop]) and setAt cut a slice off there",
+        "lower the bounds of its variables or make room; at([start, stop]) cuts a slice off there",
     );
   }
   checkCapacity(action, size);
