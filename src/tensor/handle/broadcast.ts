@@ -9,6 +9,7 @@ import { DeviceError, ShapeError } from "../../helpers/errors.ts";
 import { broadcastTo, reshape } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { deviceOf, shapeOf } from "../../uop/core/shape.ts";
+import { extentOf, extentText } from "../../uop/graph/extent.ts";
 import { type UOp, uop } from "../../uop/core/uop.ts";
 import { isMemory } from "../../uop/graph/writes.ts";
 
@@ -37,8 +38,12 @@ export function checkSameDevice(action: string, a: UOp, b: UOp): void {
   });
 }
 
-/** The shape that `shapes` broadcast to. @throws {ShapeError} naming the axis */
-export function broadcastShape(action: string, shapes: readonly (readonly number[])[]): number[] {
+/** The shape that `shapes` broadcast to, of `nodes` where they are such. @throws {ShapeError} naming the axis */
+export function broadcastShape(
+  action: string,
+  shapes: readonly (readonly number[])[],
+  nodes?: readonly UOp[],
+): number[] {
   const rank = Math.max(...shapes.map((s) => s.length));
   const out: number[] = [];
   for (let i = 0; i < rank; i++) {
@@ -49,7 +54,11 @@ export function broadcastShape(action: string, shapes: readonly (readonly number
       if (size !== 1) {
         // from the end where ranks differ, as NumPy aligns them
         const named = shapes.every((x) => x.length === rank) ? i : i - rank;
-        throw new ShapeError(action, { shapes, axis: i, reason: `axis ${named} has sizes ${size} and ${n}` });
+        const [a, b] = [size, n].map((m) => {
+          const u = nodes?.find((u) => shapeOf(u).at(i - rank) === m);
+          return u === undefined ? m : extentText(extentOf(u, i - rank + shapeOf(u).length));
+        });
+        throw new ShapeError(action, { shapes, axis: i, reason: `axis ${named} has sizes ${a} and ${b}` });
       }
       size = n;
     }
@@ -60,7 +69,7 @@ export function broadcastShape(action: string, shapes: readonly (readonly number
 
 /** Broadcasts nodes to one shape; rank-0 leaves stay as they are, unless all are. */
 export function broadcastNodes(action: string, nodes: readonly UOp[]): UOp[] {
-  const shape = broadcastShape(action, nodes.map(shapeOf));
+  const shape = broadcastShape(action, nodes.map(shapeOf), nodes);
   return nodes.map((u) => isScalarLeaf(u) ? u : broadcastTo(u, shape));
 }
 

@@ -126,6 +126,16 @@ export function shrinkAxis(action: string, u: UOp, axis: number, start: unknown,
   return cutAxis(action, u, axis, dimNode(action, start ?? 0), to);
 }
 
+/**
+ * `length` elements of an axis from `start` on, a number below 0 from its end; either may be a variable.
+ * @throws {ShapeError} outside the axis
+ */
+export function narrowAxis(action: string, u: UOp, axis: number, start: unknown, length: unknown): UOp {
+  const first = dimNode(action, start),
+    from = first.op === Ops.CONST && first.value < 0 ? sumOf(extentOf(u, axis), first) : first;
+  return cutAxis(action, u, axis, from, sumOf(from, dimNode(action, length)));
+}
+
 /** The element of an axis at a variable; the axis stays, with size 1. Undefined where it may be outside. */
 export function pickAxis(u: UOp, axis: number, at: TensorBase): UOp | undefined {
   const from = simplifySize(exact(at.uop)), stop = simplifySize(from.add(1));
@@ -145,7 +155,8 @@ function cutAxis(action: string, u: UOp, axis: number, from: UOp, to: UOp): UOp 
       action,
       u,
       axis,
-      `the stop ${extentText(to)} may be ${vmax(to)}, and axis ${axis} has size ${extentText(e)}`,
+      `the stop ${extentText(to)} may be ${vmax(to)}, and axis ${axis} has size ${extentText(e)}; ` +
+        "lower the bounds of its variables or make room; at([start, stop]) cuts a slice off there",
     );
   }
   checkCapacity(action, size);
@@ -285,6 +296,12 @@ export function constantAxis(
   const extent = extentsOf(u)?.[axis];
   if (extent === undefined) return;
   refuse(action, u, axis, `axis ${axis} has the symbolic size ${extentText(extent)}; it takes a constant one: ${cure}`);
+}
+
+/** {@linkcode constantAxis} of the last `count` axes. @throws {ShapeError} */
+export function constantAxes(action: string, u: UOp, count: number): void {
+  const rank = shapeOf(u).length;
+  for (let axis = Math.max(rank - count, 0); axis < rank; axis++) constantAxis(action, u, axis);
 }
 
 /**

@@ -10,6 +10,8 @@ import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
 import { rangeOf } from "../../helpers/math.ts";
 import { checkCount, checkNumber, checkOptions } from "../../helpers/options.ts";
 import { TensorBase } from "../handle/base.ts";
+import { constantAxis } from "../handle/dims.ts";
+import { extentsOf } from "../../uop/graph/extent.ts";
 import { drawUniform } from "../nodes/random.ts";
 import { type ConvTensor, type PerAxis, perAxis } from "./conv.ts";
 import type { CriterionTensor } from "../math/criteria.ts";
@@ -67,6 +69,11 @@ export abstract class PoolTensor extends TensorBase {
     let x = this.cast(promote(d, dtypes.float32));
     to.forEach((out, i) => {
       const axis = first + i, n = x.shape[axis];
+      if (out === 1 && extentsOf(x.uop)?.[axis] !== undefined) {
+        x = x.mean(axis, { keepdim: true });
+        return;
+      }
+      constantAxis(action, this.uop, axis);
       if (out === n) return;
       // windows begin at floor(k n / out) and end before ceil((k + 1) n / out)
       const start = rangeOf(out).map((k) => Math.floor(k * n / out)),
@@ -112,6 +119,7 @@ export abstract class PoolTensor extends TensorBase {
     let x: this = this.wrap(this.uop);
     const kernel: number[] = [], places: number[][] = [];
     to.forEach((out, i) => {
+      constantAxis(action, this.uop, first + i, "where it becomes 1, max(axis, { keepdim: true }) takes any");
       const n = from[i], start = rangeOf(out).map((k) => Math.floor(k * n / out));
       const end = rangeOf(out).map((k) => Math.ceil((k + 1) * n / out)),
         most = Math.max(...end.map((e, k) => e - start[k]), 1);

@@ -19,6 +19,7 @@ import {
 } from "../../helpers/options.ts";
 import { checkShape } from "../handle/axes.ts";
 import { checkTensor, TensorBase } from "../handle/base.ts";
+import { constantAxes } from "../handle/dims.ts";
 import { detachNode } from "../nodes/numeric.ts";
 import type { InterpolateOptions, PerAxis } from "./conv.ts";
 import type { PoolTensor } from "./pools.ts";
@@ -229,6 +230,7 @@ export abstract class ResampleTensor extends TensorBase {
           : "they take the forms [N, C, H, W] and [N, h, w, 2], or [N, C, D, H, W] and [N, d, h, w, 3]",
       });
     }
+    constantAxes(action, this.uop, rank);
     const [n, c] = shape, to = at.slice(1, -1), points = prod(to), sizes = shape.slice(2).reverse(); // of x, y, z
     const within = (p: this, size: number): this => {
       const end = this.wrap(detachNode(p.clamp(0, size - 1).uop));

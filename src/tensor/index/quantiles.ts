@@ -169,7 +169,9 @@ export abstract class QuantileTensor extends TensorBase {
     const sorted = this.wrap(own(castNode(this.wrap(flat).sort(-1)[0].uop, d)));
     const highest = sorted.at("...", -1);
     if (shares instanceof TensorBase) {
-      const place = this.wrap(shares.uop).cast(d).mul(n - 1).reshape([shares.numel()]).expand([
+      const count = this.wrap(flat).symbolicShape[lead.length],
+        end = typeof count === "number" ? count - 1 : count.sub(1);
+      const place = this.wrap(shares.uop).cast(d).mul(end).reshape([shares.numel()]).expand([
         ...lead,
         shares.numel(),
       ]);

@@ -8,6 +8,7 @@ import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
 import { checkBoolean, checkFunction, checkInteger, checkOptions, describe } from "../../helpers/options.ts";
 import { sameArray } from "../../helpers/math.ts";
 import { leavesOf, mapLeaves } from "../../helpers/tree.ts";
+import { constantAxis } from "../handle/dims.ts";
 import { isWeak } from "../handle/weak_numbers.ts";
 import { Tensor } from "../tensor.ts";
 import {
@@ -189,6 +190,8 @@ export function scan<C, X, Y>(
   if (steps === undefined) {
     throw new ArgumentError(action, { reason: "xs must be tensors with a first axis, or give { length }" });
   }
+  const cure = "padTo(shape) gives it one, and carries stay as they are beyond a length by where(...)";
+  for (const t of parts) constantAxis(action, t.uop, 0, cure);
   if (length !== undefined) checkInteger(action, "length", length, 0);
   if (sizes.some((n) => n !== steps) || (length !== undefined && length !== steps)) {
     throw new ShapeError(action, {

@@ -97,7 +97,7 @@ export abstract class CriterionTensor extends TensorBase {
     checkBoolean(action, "logTarget", logTarget);
     const y = this.target(action, target);
     const losses = logTarget ? y.exp().mul(y.sub(this)) : y.xlogy(y).sub(y.mul(this));
-    if (reduction === "batchmean") return losses.sum().div(this.shape[0] ?? 1);
+    if (reduction === "batchmean") return losses.sum().div(this.symbolicShape[0] ?? 1);
     return losses.summed(action, { reduction });
   }
 

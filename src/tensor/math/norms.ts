@@ -222,7 +222,7 @@ export abstract class NormTensor extends TensorBase {
   /** Element `i` of an axis. */
   private picked(axis: number, i: number, keepdim: boolean): this {
     if (this.ndim === 0) return this;
-    const part = this.shrink(this.shape.map((n, a) => a === axis ? [i, i + 1] as const : [0, n] as const));
+    const part = this.shrink(this.shape.map((_, a) => a === axis ? [i, i + 1] as const : null));
     return keepdim ? part : part.squeeze(axis);
   }
 
@@ -279,10 +279,8 @@ export abstract class NormTensor extends TensorBase {
 
   /** All of an axis but the last, and all but the first. */
   private neighbors(axis: number): [this, this] {
-    const shape = this.shape, n = shape[axis];
-    const part = (start: number, stop: number): this =>
-      this.shrink(shape.map((s, i) => i === axis ? [Math.min(start, n), Math.max(stop, 0)] as const : [0, s] as const));
-    return [part(0, n - 1), part(Math.min(1, n), n)];
+    const before = rangeOf(axis).map(() => ":" as const);
+    return [this.at(...before, [null, -1]), this.at(...before, [1, null])];
   }
 
   /** Areas of the trapezoids between neighbors along an axis. */
@@ -351,11 +349,12 @@ export abstract class NormTensor extends TensorBase {
     }
     const all = [fweights, aweights].flatMap((t) => t === undefined ? [] : t.cast(rows.dtype.real));
     const w = all.length === 0 ? undefined : all.reduce((a, b) => a.mul(b));
-    const total = w === undefined ? m : w.sum();
+    const count = this.symbolicShape[this.ndim - 1] ?? 1, total = w === undefined ? count : w.sum();
     const mean = (w === undefined ? x : x.mul(w)).sum(-1, { keepdim: true }).div(total), away = x.sub(mean);
     let divisor: number | this;
-    if (w === undefined) divisor = Math.max(m - correction, 0);
-    else {
+    if (w === undefined) {
+      divisor = typeof count === "number" ? Math.max(count - correction, 0) : count.sub(correction).maximum(0);
+    } else {
       // total - correction * sum(w * a) / total: what cancels is subtracted before it is rounded by a quotient
       const own = total as this, a = all[all.length - 1];
       divisor = (aweights === undefined ? own.sub(correction) : w.mul(own.sub(a.mul(correction))).sum().div(own))

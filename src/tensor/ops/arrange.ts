@@ -7,8 +7,10 @@
 import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
 import { rangeOf } from "../../helpers/math.ts";
 import { checkBoolean, checkCount, checkInteger, checkOptions, describe } from "../../helpers/options.ts";
+import { extentsOf } from "../../uop/graph/extent.ts";
 import { type Axes, checkIntegers, checkShape, resolveAxis } from "../handle/axes.ts";
-import { checkTensor, type Operand, TensorBase } from "../handle/base.ts";
+import { checkTensor, isTensor, type Operand, TensorBase } from "../handle/base.ts";
+import { constantAxis, type Dim, narrowAxis } from "../handle/dims.ts";
 import type { ElementwiseTensor } from "./elementwise.ts";
 import type { JoinTensor } from "./join.ts";
 
@@ -28,37 +30,52 @@ export abstract class ArrangeTensor extends TensorBase {
   unbind(dim = 0): this[] {
     if (this.ndim === 0) throw new ShapeError("unbind", { shapes: [[]], reason: "a scalar has no axis to part" });
     const axis = resolveAxis("unbind", dim, this.shape);
+    constantAxis("unbind", this.uop, axis, "padTo(shape) gives it one, and select(dim, i) one of them");
     return rangeOf(this.shape[axis]).map((i) => this.select(axis, i));
   }
 
-  /** Position `index` of axis `dim`, which vanishes. @throws {ShapeError} outside of it */
-  select(dim: number, index: number): this {
+  /** Position `index` of axis `dim`, which vanishes; it may be a variable. @throws {ShapeError} outside of it */
+  select(dim: number, index: Dim): this {
     const shape = this.shape, axis = resolveAxis("select", dim, shape), n = shape[axis];
-    checkInteger("select", "index", index);
-    if (n === undefined || index < -n || index >= n) {
+    if (this.isCutByVariables(axis, index)) {
+      return this.wrapView(narrowAxis("select", this.uop, axis, index, 1)).squeeze(axis) as this;
+    }
+    const at = checkInteger("select", "index", index);
+    if (n === undefined || at < -n || at >= n) {
       throw new ShapeError("select", {
         shapes: [shape],
         axis,
-        reason: `there is no position ${index} along axis ${axis}`,
+        reason: `there is no position ${at} along axis ${axis}`,
       });
     }
-    return this.narrow(axis, index < 0 ? index + n : index, 1).squeeze(axis);
+    return this.narrow(axis, at < 0 ? at + n : at, 1).squeeze(axis);
   }
 
-  /** `length` positions of axis `dim` from `start` on. @throws {ShapeError} beyond the axis */
-  narrow(dim: number, start: number, length: number): this {
+  /** Whether an axis is symbolic, or one of these is a variable. */
+  private isCutByVariables(axis: number, ...bounds: readonly Dim[]): boolean {
+    return bounds.some(isTensor) || extentsOf(this.uop)?.[axis] !== undefined;
+  }
+
+  /**
+   * `length` positions of axis `dim` from `start` on, each a number or a variable.
+   *
+   * @throws {ShapeError} beyond the axis, also for a variable that may be
+   */
+  narrow(dim: number, start: Dim, length: Dim): this {
     const shape = this.shape, axis = resolveAxis("narrow", dim, shape), n = shape[axis] ?? 0;
-    checkInteger("narrow", "start", start);
-    checkInteger("narrow", "length", length, 0);
-    const from = start < 0 ? start + n : start;
-    if (from < 0 || from + length > n) {
+    if (this.isCutByVariables(axis, start, length)) {
+      return this.wrapView(narrowAxis("narrow", this.uop, axis, start, length));
+    }
+    const first = checkInteger("narrow", "start", start), count = checkInteger("narrow", "length", length, 0);
+    const from = first < 0 ? first + n : first;
+    if (from < 0 || from + count > n) {
       throw new ShapeError("narrow", {
         shapes: [shape],
         axis,
-        reason: `${length} from ${start} on do not lie within axis ${axis} of size ${n}`,
+        reason: `${count} from ${first} on do not lie within axis ${axis} of size ${n}`,
       });
     }
-    return this.shrink(shape.map((s, i) => i === axis ? [from, from + length] as const : [0, s] as const));
+    return this.shrink(shape.map((_, i) => i === axis ? [from, from + count] as const : null));
   }
 
   /** Axes `source` moved to `destination`; the others keep their order. @throws {ShapeError} for one axis twice */
@@ -283,7 +300,9 @@ export abstract class ArrangeTensor extends TensorBase {
   blockDiag(tensors: readonly Operand[] | TensorBase): this {
     const parts = this.withOthers("blockDiag", tensors).map((t) => {
       if (t.ndim > 2) throw new ShapeError("blockDiag", { shapes: [t.shape], reason: "it takes matrices" });
-      return t.atleast2d();
+      const part = t.atleast2d();
+      constantAxis("blockDiag", part.uop, 1);
+      return part;
     });
     const columns = parts.reduce((n, t) => n + t.shape[1], 0);
     let before = 0;
@@ -312,6 +331,7 @@ export abstract class ArrangeTensor extends TensorBase {
     checkInteger("combinations", "r", r, 0);
     checkBoolean("combinations", "withReplacement", withReplacement);
     if (this.ndim !== 1) throw new ShapeError("combinations", { shapes: [this.shape], reason: "it takes a list" });
+    constantAxis("combinations", this.uop, 0);
     const n = this.shape[0], rows: number[][] = [];
     const choose = (from: number, chosen: readonly number[]): void => {
       if (chosen.length === r) {

@@ -80,8 +80,15 @@ export function extentText(u: UOp): string {
       return argOf(u, Ops.VARIABLE).name;
     case Ops.ADD:
       return `${extentText(u.src[0])} + ${extentText(u.src[1])}`;
-    case Ops.MUL:
-      return `${extentText(u.src[0])} * ${extentText(u.src[1])}`;
+    case Ops.MUL: {
+      const [x, by] = u.src; // the least is minus the largest of what is negated
+      if (x.op === Ops.MAX && by.isConst(-1)) {
+        return `min(${x.src.map((s) => extentText(simplifySize(s.mul(-1)))).join(", ")})`;
+      }
+      return `${extentText(x)} * ${extentText(by)}`;
+    }
+    case Ops.MAX:
+      return `max(${u.src.map(extentText).join(", ")})`;
     case Ops.CAST:
       return extentText(u.src[0]);
   }

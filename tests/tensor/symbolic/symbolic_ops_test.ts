@@ -1,6 +1,6 @@
 /** Operations along axes whose size is a variable: at each value what the number gives, eagerly, in one capture, backwards. */
 import { deepStrictEqual as assertEquals, match, ok, strictEqual, throws } from "node:assert/strict";
-import { ArgumentError, grad, IndexError, jit, nn, ShapeError, Tensor, Variable } from "../../../mod.ts";
+import { ArgumentError, grad, IndexError, jit, nn, scan, ShapeError, Tensor, Variable } from "../../../mod.ts";
 import { compileStats } from "../../../src/engine/compile_cache.ts";
 import { devicesHere } from "../../fixtures/devices.ts";
 import { difference, toleranceOf } from "../../tolerance.ts";
@@ -38,8 +38,28 @@ const SMOOTH: Record<string, Case> = {
   topk: ({ x }) => x.topk(2, 0)[0],
   "topk of variables": ({ all, n }) => all.topk(n, 0)[0],
   median: ({ x }) => x.median(0),
+  "quantiles at a tensor": ({ x }) => x.quantile(new Tensor([0, 0.25, 0.9]), 0),
+  "quantile of all at a tensor": ({ x }) => x.quantile(new Tensor(0.25)),
   quantile: ({ x }) => x.T.quantile(0.25, 1, { interpolation: "lower" }),
   "quantile of all": ({ x }) => x.quantile(0.3),
+  cov: ({ x }) => x.T.cov(),
+  "cov of rows": ({ x }) => x.cov({ correction: 0 }),
+  corrcoef: ({ x }) => x.T.corrcoef(),
+  diff: ({ x }) => x.diff({ dim: 0 }),
+  "diff beside a symbolic axis": ({ x }) => x.diff({ n: 2 }),
+  trapezoid: ({ x }) => x.trapezoid(null, { dim: 0 }),
+  "trapezoid between positions": ({ x, i }) => x.T.trapezoid(i.at(":", 0).float()),
+  cumulativeTrapezoid: ({ x }) => x.T.cumulativeTrapezoid(),
+  narrow: ({ x }) => x.narrow(0, 1, 2),
+  "narrow from the end": ({ x }) => x.narrow(0, -3, 2),
+  "narrow by variables": ({ all, n }) => all.narrow(0, 0, n).narrow(0, plus(n, -2), 1),
+  "narrow of another axis": ({ x }) => x.narrow(1, -3, 2),
+  select: ({ x }) => x.select(0, -2),
+  "select at a variable": ({ all, n }) => all.select(0, plus(n, -1)),
+  "select of another axis": ({ x }) => x.select(1, 2),
+  "kthvalue of another axis": ({ x }) => x.kthvalue(2)[0],
+  "mean of one window": ({ x }) => x.T.unsqueeze(0).adaptiveAvgPool1d(1),
+  "divergence by the batch": ({ x }) => x.logSoftmax(1).klDiv(x.softmax(1).detach(), { reduction: "batchmean" }),
   cat: ({ x }) => x.cat([x.mul(2)], 0),
   "cat with numbers": ({ x, all }) => all.at([0, 2]).cat([x, all.at([1, 4])], 0),
   "cat of last axes": ({ x, all }) => x.T.cat([all.T], 1),
@@ -318,6 +338,26 @@ Deno.test("symbolic ops: what cannot be says what to do instead", () => {
       "pool",
       () => x.T.unsqueeze(0).unsqueeze(0).avgPool2d([1, 2]),
       /average .* size n; it takes a constant one: padTo/,
+      ShapeError,
+    ],
+    ["adaptive pool", () => x.T.unsqueeze(0).adaptiveAvgPool1d(3), /Pool1d .* symbolic size n.*padTo/, ShapeError],
+    ["adaptive maximum", () => x.T.unsqueeze(0).adaptiveMaxPool1d(3), /symbolic size n.*keepdim/, ShapeError],
+    [
+      "gridSample",
+      () => x.unsqueeze(0).unsqueeze(0).gridSample(Tensor.zeros([1, 2, 2, 2])),
+      /gridSample .* symbolic size n.*padTo/,
+      ShapeError,
+    ],
+    ["blockDiag", () => x.T.blockDiag([x]), /blockDiag .* symbolic size n/, ShapeError],
+    ["combinations", () => x.at(":", 0).combinations(), /combinations .* symbolic size n/, ShapeError],
+    ["unbind", () => x.unbind(), /unbind .* symbolic size n.*select/, ShapeError],
+    ["narrow", () => x.narrow(0, 2, n.bind(5)), /narrow .* stop n \+ 2 may be 82.*make room/, ShapeError],
+    ["select", () => x.select(0, n.bind(5)), /select .* stop n \+ 1 may be 81/, ShapeError],
+    ["sizes of two variables", () => x.add(ints.at([0, new Variable("m", 1, 9).bind(5)])), /sizes n and m/, ShapeError],
+    [
+      "scan",
+      () => scan((c: Tensor, x: Tensor) => [c.add(x), x], Tensor.zeros([4]), x),
+      /scan .* size n.*where/,
       ShapeError,
     ],
     ["unfold", () => x.unfold(0, 2, 1), /unfold .* axis 0 has the symbolic size n.*padTo/, ShapeError],
