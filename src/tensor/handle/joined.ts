@@ -25,8 +25,9 @@ export function joined<
   tensors: readonly Operand[],
   ...more: A
 ): R {
-  if (!Array.isArray(tensors) || tensors.length === 0) throw listNeeded(name, tensors, "it", "at least one tensor");
-  const [first, ...rest] = Array.from(tensors);
+  const [first, ...rest] = Array.isArray(tensors) ? Array.from(tensors) : [];
+  // nothing is no tensor, though `new Tensor()` is one
+  if ((first ?? undefined) === undefined) throw listNeeded(name, tensors, "it", "at least one tensor");
   const of = isTensor(first) ? first as T : made(first, rest.find(isTensor) as T | undefined);
   return of[name](rest, ...more);
 }

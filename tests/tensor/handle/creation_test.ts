@@ -217,6 +217,8 @@ const errors: readonly [string, () => unknown, Thrown, string][] = [
   ["linspace", () => Tensor.linspace(0, 1, -1), ArgumentError, "steps must be an integer of at least 0"],
   ["eye", () => Tensor.eye(-1), ShapeError, "-1 is no size"],
   ["cat", () => Tensor.cat([]), ArgumentError, "it takes a list of at least one tensor"],
+  ["hstack", () => Tensor.hstack([undefined as unknown as Tensor]), ArgumentError, "tensor, not [undefined]"],
+  ["columnStack", () => Tensor.columnStack([null as unknown as Tensor]), ArgumentError, "tensor, not [null]"],
 ];
 for (const [name, make, type, text] of errors) {
   Deno.test(`creation error: ${name}`, () => {
