@@ -38,6 +38,8 @@ export class CudaContext {
   private lost: DeviceError | undefined;
   private closed = false;
   private readonly peers = new Set<CudaContext>();
+  /** Settles with the last wait. */
+  private waits: Promise<void> = Promise.resolve();
   /** What is asked each time that a wait finds the card busy: it throws where waiting any longer is no use. */
   readonly guards: Set<() => void> = new Set();
 
@@ -151,8 +153,16 @@ export class CudaContext {
     if (this.guards.size > 0) pollUntil(() => this.isReached(event), () => this.guard());
     this.check(this.driver.cu.cuEventSynchronize(event), "wait for queued work");
   }
-  /** Settles when an event is reached: at once where it is soon, else the process serves others meanwhile. */
-  async waitAsync(event: bigint): Promise<void> {
+  /**
+   * Settles when an event of the stream of kernels is reached: at once where it is soon, else the process serves others
+   * meanwhile. They are reached in the order that they were recorded in, so one is asked for at a time.
+   */
+  waitAsync(event: bigint): Promise<void> {
+    const wait = this.waits.then(() => this.poll(event));
+    this.waits = wait.catch(() => {});
+    return wait;
+  }
+  private async poll(event: bigint): Promise<void> {
     const start = performance.now();
     for (;;) {
       this.enter();

@@ -19,7 +19,7 @@ export class CudaBlock {
 
 /** Bytes of pinned memory that one slot has; larger copies go in parts of it. */
 const SLOT_BYTES = 4 * 2 ** 20;
-/** Slots that writes go round, and slots kept for reads. */
+/** Slots that writes go round, and slots kept for reads beside the one that they share. */
 const WRITE_SLOTS = 4, READ_SLOTS = 4;
 /** Parts of a slot start at multiples of this. */
 const PART_ALIGN = 64;
@@ -29,16 +29,32 @@ interface Slot {
   readonly address: bigint;
   readonly bytes: Uint8Array;
   readonly event: bigint;
-  /** Bytes that copies in flight may be reading. */
+  /** Bytes that copies in flight may be reading or writing. */
   fill: number;
+  /** Reads that are not done. */
+  open: number;
 }
+
+/** Where a read goes: a part of a slot, with an event after it. */
+interface Part {
+  readonly slot: Slot;
+  readonly at: number;
+  readonly event: bigint;
+}
+
+/** The next number that a part starts at. */
+const aligned = (n: number): number => Math.ceil(n / PART_ALIGN) * PART_ALIGN;
 
 /** The memory of one device. */
 export class CudaAllocator implements Allocator {
   private readonly blocks = new Set<CudaBlock>();
   private readonly writeSlots: Slot[] = [];
   private writing = 0;
+  /** The slot whose rest the next reads share, and those that rest. */
+  private reading: Slot | undefined;
   private readonly readSlots: Slot[] = [];
+  /** Events of reads that are done. */
+  private readonly events: bigint[] = [];
   /** All slots, those that reads hold included. */
   private readonly slots = new Set<Slot>();
 
@@ -100,7 +116,7 @@ export class CudaAllocator implements Allocator {
     const address = out.words[0];
     const pointer = Deno.UnsafePointer.create(address)!;
     const bytes = new Uint8Array(Deno.UnsafePointerView.getArrayBuffer(pointer, SLOT_BYTES));
-    const slot = { address, bytes, event: context.newEvent(), fill: 0 };
+    const slot = { address, bytes, event: context.newEvent(), fill: 0, open: 0 };
     this.slots.add(slot);
     return slot;
   }
@@ -133,48 +149,65 @@ export class CudaAllocator implements Allocator {
       const from = slot.address + BigInt(slot.fill);
       context.check(cu.cuMemcpyHtoDAsync_v2(to + BigInt(at), from, BigInt(n), stream), "write to memory");
       context.record(slot.event);
-      slot.fill = Math.ceil((slot.fill + n) / PART_ALIGN) * PART_ALIGN;
+      slot.fill = aligned(slot.fill + n);
       at += n;
     }
   }
 
-  private takeReadSlot(): Slot {
-    return this.readSlots.pop() ?? this.newSlot();
-  }
-  private giveReadSlot(slot: Slot): void {
-    if (!this.context.alive) return; // closing frees all
-    if (this.readSlots.length < READ_SLOTS) this.readSlots.push(slot);
-    else {
-      this.context.enter();
-      this.freeSlot(slot);
-    }
-  }
-  /** Queues a copy into a slot. */
-  private queueRead(slot: Slot, from: bigint, n: number): void {
+  /** Queues a copy of so many bytes, a slot's at most. */
+  private beginRead(from: bigint, n: number): Part {
     const { context, context: { driver: { cu }, stream } } = this;
-    context.check(cu.cuMemcpyDtoHAsync_v2(slot.address, from, BigInt(n), stream), "read from memory");
-    context.record(slot.event);
+    if (this.reading === undefined || this.reading.fill + n > SLOT_BYTES) {
+      this.reading = this.readSlots.pop() ?? this.newSlot();
+    }
+    const slot = this.reading, part = { slot, at: slot.fill, event: this.events.pop() ?? context.newEvent() };
+    slot.fill = aligned(slot.fill + n);
+    slot.open++;
+    try {
+      context.check(
+        cu.cuMemcpyDtoHAsync_v2(slot.address + BigInt(part.at), from, BigInt(n), stream),
+        "read from memory",
+      );
+      context.record(part.event);
+    } catch (error) {
+      this.endRead(part);
+      throw error;
+    }
+    return part;
+  }
+  /** Gives the room of a read back. */
+  private endRead({ slot, event }: Part): void {
+    if (!this.context.alive) return; // closing frees all
+    this.events.push(event);
+    if (--slot.open > 0) return;
+    slot.fill = 0;
+    if (slot === this.reading) return;
+    if (this.readSlots.length < READ_SLOTS) return void this.readSlots.push(slot);
+    this.context.enter();
+    this.freeSlot(slot);
+  }
+  /** Copies what was read. */
+  private takeRead({ slot, at }: Part, dst: Uint8Array): void {
+    dst.set(slot.bytes.subarray(at, at + dst.byteLength));
   }
 
-  /** Two slots take turns: one is copied from while the other is filled. */
+  /** Of larger reads two parts take turns: one is copied from while the other is filled. */
   copyOut(dst: Uint8Array, block: Block, offset: number): void {
     const { context } = this, { byteLength } = dst, from = (block as CudaBlock).address + BigInt(offset);
-    const parts = Math.ceil(byteLength / SLOT_BYTES), taken: Slot[] = [];
-    const sizeOf = (part: number): number => Math.min(SLOT_BYTES, byteLength - part * SLOT_BYTES);
+    const sizeOf = (at: number): number => Math.min(SLOT_BYTES, byteLength - at), open: Part[] = [];
+    const begin = (at: number): void => void open.push(this.beginRead(from + BigInt(at), sizeOf(at)));
     context.enter();
     try {
-      for (let part = 0; part < parts + 1; part++) {
-        if (part < parts) {
-          if (part < 2) taken.push(this.takeReadSlot());
-          this.queueRead(taken[part & 1], from + BigInt(part * SLOT_BYTES), sizeOf(part));
-        }
-        if (part === 0) continue;
-        const slot = taken[(part - 1) & 1];
-        context.wait(slot.event);
-        dst.set(slot.bytes.subarray(0, sizeOf(part - 1)), (part - 1) * SLOT_BYTES);
+      if (byteLength > 0) begin(0);
+      for (let at = 0; at < byteLength; at += SLOT_BYTES) {
+        if (at + SLOT_BYTES < byteLength) begin(at + SLOT_BYTES);
+        const [part] = open;
+        context.wait(part.event);
+        this.takeRead(part, dst.subarray(at, at + sizeOf(at)));
+        this.endRead(open.shift()!);
       }
     } finally {
-      for (const slot of taken) this.giveReadSlot(slot);
+      open.forEach((part) => this.endRead(part));
     }
   }
 
@@ -189,13 +222,12 @@ export class CudaAllocator implements Allocator {
   }
   private async readSmall(dst: Uint8Array, block: Block, offset: number): Promise<void> {
     if (dst.byteLength === 0) return;
-    const slot = this.takeReadSlot();
+    const part = this.beginRead((block as CudaBlock).address + BigInt(offset), dst.byteLength);
     try {
-      this.queueRead(slot, (block as CudaBlock).address + BigInt(offset), dst.byteLength);
-      await this.context.waitAsync(slot.event);
-      dst.set(slot.bytes.subarray(0, dst.byteLength));
+      await this.context.waitAsync(part.event);
+      this.takeRead(part, dst);
     } finally {
-      this.giveReadSlot(slot);
+      this.endRead(part);
     }
   }
   /** Pins the destination itself for the time of the copy; where the system refuses that, reads synchronously. */
@@ -242,6 +274,7 @@ export class CudaAllocator implements Allocator {
     if (!context.alive) return;
     context.enter();
     for (const slot of this.slots) this.freeSlot(slot);
+    for (const event of this.events) context.driver.cu.cuEventDestroy_v2(event);
     for (const block of this.blocks) context.driver.cu.cuMemFree_v2(block.address);
     this.blocks.clear();
   }

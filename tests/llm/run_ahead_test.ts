@@ -52,6 +52,47 @@ for (const device of QUEUES) {
     await Promise.all([worker(), worker()]);
     assert.deepEqual(got, want);
   });
+
+  Deno.test(`steps ahead ${device}: of up to five texts that are chosen in many ways, read slowly, left`, async () => {
+    using many = await LanguageModel.load(STORIES, { device, context: 48, sequences: 5 });
+    using waits = await LanguageModel.load(STORIES, { device: "WASM", context: 48 });
+    const random = new Random(12),
+      ways: GenerateOptions[] = [
+        ...[{}, {}, { temperature: 0.8, seed: 3 }, { temperature: 0.8, seed: 4 }, { temperature: 1, topK: 8, seed: 5 }],
+        ...[{ temperature: 1, topK: 7, topP: 0.9, minP: 0.05, seed: 6 }, { logprobs: 2 }, {
+          logprobs: 0,
+          temperature: 1,
+          seed: 1,
+        }],
+        ...[{ repetitionPenalty: 1.3 }, { logitBias: { 300: 3 } }, { grammar: 'root ::= "The " [a-z ]+' }, {
+          speculate: 2,
+        }],
+      ];
+    const asked = Array.from({ length: 24 }, (_, i): [string, GenerateOptions, number] => {
+      const options = {
+        maxTokens: i % 8 === 7 ? 99 : random.int(1, 14),
+        ...random.pick(i < 12 ? ways.slice(0, 8) : ways),
+      };
+      return [random.pick(BEGINS), options, random.below(4) === 0 ? random.int(1, 6) : Infinity];
+    });
+    const told = async (model: LanguageModel, [prompt, options, leaves]: typeof asked[number], slow: boolean) => {
+      const pieces: unknown[] = [];
+      for await (const { id, logprobs } of model.generate(prompt, options)) {
+        pieces.push([id, logprobs?.own.toFixed(3), logprobs?.best.map((b) => [b.id, b.logprob.toFixed(3)])]);
+        if (pieces.length === leaves) break;
+        if (slow && random.below(5) === 0) await new Promise((go) => setTimeout(go, random.int(1, 6)));
+      }
+      return pieces;
+    };
+    const want: unknown[] = [], got: unknown[] = [];
+    for (const one of asked) want.push(await told(waits, one, false));
+    let next = 0;
+    const worker = async (slow: boolean) => {
+      for (let i = next++; i < asked.length; i = next++) got[i] = await told(many, asked[i], slow);
+    };
+    await Promise.all([false, true, false, false, true].map(worker));
+    asked.forEach((one, i) => assert.deepEqual(got[i], want[i], `${i}: ${JSON.stringify(one)}`));
+  });
 }
 
 Deno.test("steps ahead: tests ran where there is a device with a queue", () => {

@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { Device, dtypes, Tensor } from "../../mod.ts";
-import { sample, samplingOf, type SamplingOptions } from "../../src/llm/model/sampler.ts";
+import { sample, sampleRows, samplingOf, type SamplingOptions } from "../../src/llm/model/sampler.ts";
 import { StopFilter } from "../../src/llm/use/generation.ts";
 import { Random } from "../support/random.ts";
 
@@ -108,6 +108,43 @@ Deno.test("sampler: the device chooses what a scalar model chooses", async () =>
     }
   }
   assert.ok(taken.greedy > 3 && taken.drawn > 12 && taken.cut > 6, JSON.stringify(taken));
+});
+
+Deno.test("sampler: rows are chosen as each is alone, bit for bit", async () => {
+  const random = new Random(9), rows = 5;
+  for (let n = 0; n < 12; n++) {
+    const { options } = randomCase(random), allowed = { ...options, logitBias: undefined };
+    const plain = samplingOf(
+      "test",
+      { ...allowed, repetitionPenalty: 1, presencePenalty: 0, frequencyPenalty: 0 },
+      VOCAB,
+      n % 3,
+    );
+    const all = Array.from({ length: rows }, () => ({
+      logits: Float32Array.from({ length: VOCAB }, () => random.pick([random.next() * 8 - 4, 1])),
+      numbers: plain.numbers.map((x, i) => i === 0 ? random.pick([0.5, 1, 2]) : x),
+      seed: random.below(2 ** 31),
+      position: random.below(1000),
+    }));
+    const together = sampleRows(new Tensor(all.map((r) => [...r.logits])), plain.plan, {
+      numbers: new Tensor(all.map((r) => [...r.numbers])),
+      seeds: new Tensor(all.map((r) => [r.seed]), { dtype: dtypes.uint32 }),
+      positions: new Tensor(all.map((r) => r.position), { dtype: dtypes.int32 }),
+    });
+    const got = [await together.token.data(), await together.logprobs!.data(), await together.best?.data()];
+    for (const [i, r] of all.entries()) {
+      const one = sample(new Tensor(r.logits), plain.plan, {
+        numbers: new Tensor(r.numbers),
+        seed: new Tensor(Uint32Array.of(r.seed)),
+        position: new Tensor(r.position, { dtype: dtypes.int32 }),
+      });
+      const want = [await one.token.data(), await one.logprobs!.data(), await one.best?.data()];
+      want.forEach((x, k) => {
+        const width = (x?.length ?? 0) as number;
+        assert.deepEqual(x && [...x], x && [...got[k]!.subarray(i * width, (i + 1) * width)], JSON.stringify(options));
+      });
+    }
+  }
 });
 
 Deno.test("sampler: stop texts are found however the text is cut", () => {

@@ -9,6 +9,7 @@ import { dtypes } from "../../dtype/dtype.ts";
 import { ArgumentError } from "../../helpers/errors.ts";
 import { checkInteger, checkNumber } from "../../helpers/options.ts";
 import { Tensor } from "../../tensor/tensor.ts";
+import { vmap } from "../../tensor/transforms/transforms.ts";
 
 /** How tokens are chosen. */
 export interface SamplingOptions {
@@ -132,12 +133,19 @@ export interface SamplingInputs {
   readonly seed: Tensor;
   /** Where the token will stand: int32, a bound variable. */
   readonly position: Tensor;
-  /** float32 `[vocabulary]`: how often each token was there. */
-  readonly counts: Tensor;
+  /** float32 `[vocabulary]`: how often each token was there. As the next two, where the plan says so. */
+  readonly counts?: Tensor;
   /** float32 `[vocabulary]`. */
-  readonly bias: Tensor;
+  readonly bias?: Tensor;
   /** uint32 `[ceil(vocabulary / 32)]`: a bit for each token that may come, the lowest first. */
-  readonly mask: Tensor;
+  readonly mask?: Tensor;
+}
+
+/** What sampling of rows reads: float32 `[B, 7]`, uint32 `[B, 1]`, int32 `[B]`. */
+export interface RowInputs {
+  readonly numbers: Tensor;
+  readonly seeds: Tensor;
+  readonly positions: Tensor;
 }
 
 /** A token and, where they are asked for, log probabilities. */
@@ -165,21 +173,30 @@ function allowed(mask: Tensor, n: number): Tensor {
 
 /** The next token of float32 logits `[vocabulary]`. Lazy. */
 export function sample(logits: Tensor, plan: SamplingPlan, inputs: SamplingInputs): Sampled {
-  const { numbers, counts } = inputs, at = (i: number) => numbers.at(i);
+  const { numbers } = inputs, at = (i: number) => numbers.at(i);
   let x = logits;
-  if (plan.bias) x = x.add(inputs.bias);
+  if (plan.bias) x = x.add(inputs.bias!);
   if (plan.penalties) {
-    const seen = counts.gt(0), rep = at(3);
+    const counts = inputs.counts!, seen = counts.gt(0), rep = at(3);
     const pressed = seen.where(x.gt(0).where(x.div(rep), x.mul(rep)), x);
     x = pressed.sub(counts.mul(at(5))).sub(seen.cast(dtypes.float32).mul(at(4)));
   }
-  if (plan.masked) x = allowed(inputs.mask, x.shape[0]).where(x, -Infinity);
+  if (plan.masked) x = allowed(inputs.mask!, x.shape[0]).where(x, -Infinity);
   const token = (plan.greedy ? x.argmax() : draw(x.div(at(0)), plan, inputs)).cast(dtypes.int32).reshape([1]);
   if (plan.logprobs < 0) return { token, logprobs: undefined, best: undefined };
   const log = logits.logSoftmax(-1), own = log.at(token);
   if (plan.logprobs === 0) return { token, logprobs: own, best: undefined };
   const [values, best] = log.topk(plan.logprobs);
   return { token, logprobs: own.cat([values], 0), best };
+}
+
+/** The next tokens of float32 logits `[B, vocabulary]`, int32 `[B]`, each as {@linkcode sample} chooses it. Lazy. */
+export function sampleRows(logits: Tensor, plan: SamplingPlan, { numbers, seeds, positions }: RowInputs): Sampled {
+  const each = vmap((logits: Tensor, numbers: Tensor, seed: Tensor, position: Tensor) =>
+    sample(logits, plan, { numbers, seed, position })
+  );
+  const { token, logprobs, best } = each(logits, numbers, seeds, positions);
+  return { token: token.reshape([-1]), logprobs, best };
 }
 
 function draw(x: Tensor, plan: SamplingPlan, inputs: SamplingInputs): Tensor {

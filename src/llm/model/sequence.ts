@@ -329,7 +329,7 @@ export class Sequence {
   get full(): boolean {
     return this.held.length >= this.decoder.context && this.ahead.length === 0;
   }
-  /** The token of a step. */
+  /** The token of a step; -1 where a batch has chosen it, and not told. */
   get input(): number {
     return this.rest[0] ?? 0;
   }
@@ -409,21 +409,37 @@ export class Sequence {
     this.ahead = [...chosen.subarray(1, right + 1)];
     return chosen[0];
   }
-  /** Chooses the token behind the text from the logits `[n, vocabulary]` of a batch. */
-  async choose(logits: Tensor): Promise<NextToken> {
-    this.under = undefined;
-    return await this.take(this.chosen(logits, this.place(), ...this.sampler()), undefined);
+  /** How a batch chooses for it; undefined where that needs more than logits and a seed. */
+  get shared(): Sampling | undefined {
+    const { sampling, constraint } = this.choice!, { plan } = sampling;
+    return constraint !== undefined || plan.penalties || plan.bias ? undefined : sampling;
+  }
+  /** What it chooses from the logits `[n, vocabulary]` of a batch, for {@linkcode Sequence.take}. */
+  chosenFrom(logits: Tensor): Sampled {
+    return this.chosen(logits, this.place(), ...this.sampler());
+  }
+  /** Its token was read by a batch, which has chosen the next one. */
+  advance(): void {
+    this.under = this.token = undefined;
+    this.held.push(...this.rest);
+    this.rest = [-1];
+  }
+  /** Goes on by the token that a batch chose. */
+  follow(id: number, logprobs: TokenLogprobs | undefined): NextToken {
+    this.rest = [id];
+    return { id, logprobs, guessed: false };
   }
   private sampler(): Sampler {
     const { sampling, constraint, numbers, seed } = this.choice!, { device } = this.decoder;
     const mask = constraint === undefined ? this.noMask : new Tensor(constraint.mask(), { device }).realize();
     return [numbers, seed, mask, sampling.plan];
   }
-  private async take(next: Sampled, token: Tensor | undefined): Promise<NextToken> {
+  /** Goes on by what was chosen; the next step reads it from `token`, and may begin before it is told. */
+  async take(next: Sampled, token?: Tensor): Promise<NextToken> {
     const { choice } = this, { best } = choice!.sampling;
     this.held.push(...this.rest);
     // queued in this order: what is told does not wait for the step that goes on meanwhile
-    const told = Promise.all([next.token.data(), logprobsOf(next, best)]);
+    const told = Promise.all([next.token.data(), logprobsOf(next)]);
     if (token !== undefined && this.runsAhead) {
       [this.rest, this.token] = [[0], token];
       this.under = this.launched();
@@ -432,7 +448,7 @@ export class Sequence {
     choice!.constraint?.accept(id);
     this.rest = [id];
     this.token = token;
-    return { id, logprobs, guessed: false };
+    return { id, logprobs: logprobs(best), guessed: false };
   }
 
   /** Puts bias and counts on the device. */
@@ -456,9 +472,18 @@ export class Sequence {
   }
 }
 
-async function logprobsOf({ logprobs, best }: Sampled, count: number): Promise<TokenLogprobs | undefined> {
-  if (logprobs === undefined) return undefined;
-  const [[own, ...values], most] = await Promise.all([logprobs.data(), best?.data()]) as [Float32Array, Int32Array?];
-  const ids = [...most ?? []];
-  return { own, best: ids.slice(0, count).map((id, i) => ({ id, logprob: values[i] })) };
+/** The log probabilities of what was chosen: of a row, with those of so many of the best. */
+export async function logprobsOf(
+  { logprobs, best }: Sampled,
+): Promise<(count: number, row?: number) => TokenLogprobs | undefined> {
+  if (logprobs === undefined) return () => undefined;
+  const width = logprobs.shape.at(-1)!, read = [logprobs.data(), best?.data()] as const;
+  const [values, ids] = await Promise.all(read) as [Float32Array, Int32Array | undefined];
+  return (count, row = 0) => ({
+    own: values[row * width],
+    best: Array.from({ length: count }, (_, i) => ({
+      id: ids![row * (width - 1) + i],
+      logprob: values[row * width + 1 + i],
+    })),
+  });
 }

@@ -7,9 +7,7 @@
  */
 import { dtypes } from "../../dtype/dtype.ts";
 import { ArgumentError } from "../../helpers/errors.ts";
-import { jit, type JitFunction } from "../../tensor/jit/jit.ts";
-import { Tensor } from "../../tensor/tensor.ts";
-import { Variable } from "../../tensor/variable.ts";
+import { BatchStep, type Begun } from "./batch_step.ts";
 import type { Decoder } from "./decoder.ts";
 import { type CacheKind, cacheOfRow, type LayerCache, memoryOf } from "./cache_memory.ts";
 import type { Pooling } from "./model_spec.ts";
@@ -38,6 +36,12 @@ interface Member {
   aborted: boolean;
 }
 
+/** A step of several texts. */
+interface Together {
+  readonly members: readonly Member[];
+  readonly step: Begun;
+}
+
 /** How long texts wait for those whose readers are slow, and after how long other tasks of the program have a turn. */
 const PATIENCE_MS = 2, TURN_MS = 20;
 
@@ -48,11 +52,9 @@ export class SequenceBatch {
   private readonly members: Set<Member> = new Set();
   /** Those that are read for their states. */
   private readonly aside: Set<Sequence> = new Set();
-  private readonly step: JitFunction<
-    [tokens: Tensor, starts: readonly Tensor[], positions: Tensor, end: Tensor],
-    Tensor
-  >;
-  private readonly end: Variable;
+  private readonly step: BatchStep;
+  /** What was begun before anybody asked for it. */
+  private under: Together | undefined;
   private running = false;
   /** When other tasks last ran. */
   private turnStarted = 0;
@@ -71,12 +73,7 @@ export class SequenceBatch {
       return new Sequence(decoder, { layers, whole }, i);
     });
     this.used = Array(count).fill(0);
-    this.end = new Variable("end", 1, decoder.context);
-    this.step = jit((tokens: Tensor, starts: readonly Tensor[], positions: Tensor, end: Tensor) => {
-      const logits = decoder.logitsOfRows(tokens, { starts, positions }, end, caches);
-      Tensor.realize([logits, ...whole]);
-      return logits;
-    });
+    this.step = new BatchStep(decoder, caches, this.sequences);
   }
 
   /** How many texts may be written at once. */
@@ -87,6 +84,7 @@ export class SequenceBatch {
   reset(): void {
     this.sequences.forEach((s) => s.reset());
     this.step.reset();
+    this.under = undefined;
   }
 
   /**
@@ -215,6 +213,7 @@ export class SequenceBatch {
       if (reading.length > 0) reading[this.turn++ % reading.length].sequence.readChunk();
       await this.stepAll(wanting.filter((m) => !m.sequence.reads));
     } catch (error) {
+      this.under = undefined;
       for (const m of wanting) settle(m, (wants) => wants.reject(error));
     }
     this.running = false;
@@ -228,15 +227,24 @@ export class SequenceBatch {
     this.turnStarted = performance.now();
   }
 
+  /** A token of each: of those that can go on together in one step, behind which the next one may begin at once. */
   private async stepAll(members: readonly Member[]): Promise<void> {
-    const together = members.filter((m) => m.sequence.single), alone = members.filter((m) => !m.sequence.single);
-    const logits = together.length > 1 ? this.logits(together.map((m) => m.sequence)) : undefined;
-    if (logits === undefined) alone.push(...together);
-    for (const m of alone) await this.answer(m, () => m.sequence.step());
-    // all are chosen before the first is waited for
-    if (logits !== undefined) {
-      await Promise.all(together.map((m) => this.answer(m, () => m.sequence.choose(logits))));
+    const single = members.filter((m) => m.sequence.single);
+    let under = this.under, served = single.filter((m) => under?.members.includes(m));
+    if (served.length === 0) under = single.length > 1 ? this.begin(served = single) : undefined;
+    this.under = undefined;
+    // who comes while a step is under way is in the next one
+    const alone = under === undefined ? members : members.filter((m) => !single.includes(m));
+    const told = under?.step.told(served.map((m) => m.sequence)) ?? [];
+    const answers = served.map((m, i) => this.answer(m, () => told[i])), next = single.filter((m) => !m.sequence.full);
+    if (under !== undefined && next.length > 1 && this.step.canFollow(under.step, next.map((m) => m.sequence))) {
+      this.under = this.begin(next, under.step);
     }
+    for (const m of alone) await this.answer(m, () => m.sequence.step());
+    await Promise.all(answers);
+  }
+  private begin(members: readonly Member[], before?: Begun): Together {
+    return { members, step: this.step.begin(members.map((m) => m.sequence), before) };
   }
   private async answer(m: Member, next: () => Promise<NextToken>): Promise<void> {
     try {
@@ -245,17 +253,6 @@ export class SequenceBatch {
     } catch (error) {
       settle(m, (wants) => wants.reject(error));
     }
-  }
-  /** The logits of the first sequences, as many as hold all of these: a power of two, so that few steps are captured. */
-  private logits(active: readonly Sequence[]): Tensor {
-    const most = Math.max(...active.map((s) => s.row)) + 1;
-    const rows = this.sequences.slice(0, Math.min(this.size, 2 ** Math.ceil(Math.log2(most))));
-    rows.filter((s) => !active.includes(s)).forEach((s) => s.rests());
-    const { device } = this.decoder, places = rows.map((s) => s.length);
-    const tokens = new Tensor(Int32Array.from(rows, (s) => active.includes(s) ? s.input : 0), { device });
-    const positions = new Tensor(Int32Array.from(places), { device });
-    const end = this.end.bind(Math.max(...active.map((s) => s.length)) + 1);
-    return this.step(tokens, rows.map((s) => s.place()), positions, end);
   }
 
   /** Gives the memory of the caches back. */

@@ -16,6 +16,7 @@ import { programOf } from "../../../src/renderer/renderer.ts";
 import { LocalArg } from "../../../src/uop/core/args.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
 import { index, int, load, param, store, type UOp, uop, variable } from "../../../src/uop/core/uop.ts";
+import { Random } from "../../support/random.ts";
 import {
   addressText,
   buffersOn,
@@ -158,6 +159,31 @@ test("an asynchronous read lets others run, and sees no later write", async () =
     assert.ok(ticks >= 3);
     assert.deepEqual(buffer.copyOut(new Uint8Array(16)), new Uint8Array(16).fill(2));
     await device.synchronize();
+  });
+});
+
+test("many reads at once share pinned memory, and one of them asks at a time", async () => {
+  await withDevice(async (device) => {
+    const random = new Random(3), sizes = Array.from({ length: 300 }, () => random.int(1, 50_000));
+    const blocks = sizes.map((n, i) =>
+      new Buffer(device, dtypes.uint8, n).copyIn(new Uint8Array(n).map((_, k) => k * i))
+    );
+    const before = fake.alive().pinned, total = sizes.reduce((a, b) => a + b);
+    fake.set("late", 1000);
+    fake.log();
+    const reading = Promise.all(blocks.map((b) => b.copyOutAsync(new Uint8Array(b.nbytes))));
+    await new Promise((go) => setTimeout(go, 3));
+    assert.equal(new Set(fake.log().filter((l) => l.startsWith("cuEventQuery"))).size, 1);
+    assert.ok(fake.alive().pinned <= before + Math.ceil(total / 2 ** 22) + 1, `${fake.alive().pinned}`);
+    fake.set("late", 0);
+    const got = await reading;
+    got.forEach((x, i) => assert.deepEqual(x, new Uint8Array(sizes[i]).map((_, k) => k * i)));
+    // and again, mixed with reads of more than a slot
+    const large = new Buffer(device, dtypes.uint8, 10 ** 7).copyIn(new Uint8Array(10 ** 7).map((_, k) => k * 7));
+    assert.deepEqual(large.copyOut(new Uint8Array(10 ** 7)), new Uint8Array(10 ** 7).map((_, k) => k * 7));
+    const again = await Promise.all(blocks.map((b) => b.copyOutAsync(new Uint8Array(b.nbytes))));
+    assert.deepEqual(again, got);
+    assert.ok(fake.alive().pinned <= 4 + 5);
   });
 });
 
