@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { isGranted } from "../../src/device/foreign.ts";
 import { envNumber, envText } from "../../src/helpers/env.ts";
 import { DeviceError } from "../../src/helpers/errors.ts";
 
@@ -37,7 +38,10 @@ const FEATURES = ["shader-f16", "timestamp-query"] as const;
 const VULKAN = "on Linux it takes the Vulkan loader and a driver: " +
   '"apt-get install libvulkan1" and the driver of the card, or "apt-get install mesa-vulkan-drivers" for others and ' +
   "for a software adapter (VK_DRIVER_FILES and DENO_WEBGPU_BACKEND choose among them)";
-const NO_ADAPTER = `no adapter was found; ${VULKAN}`;
+const NO_ADAPTER = `no adapter was found; ${VULKAN}; WEBGPU_OPENGL=1 asks OpenGL, too`;
+
+/** What names the backends that Deno asks, and those that are no OpenGL. */
+const BACKENDS_NAME = "DENO_WEBGPU_BACKEND", BACKENDS = "vulkan,metal,dx12";
 
 /** Software adapters that were warned about. */
 const warned = new Set<string>();
@@ -64,11 +68,29 @@ function textOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
+/**
+ * Requests an adapter; under Deno none of OpenGL, unless that is wanted. Deno loads what it asks for adapters, and the libEGL
+ * of libglvnd frees what a thread has of it twice where the thread ends while the process does, as threads of modules do
+ * under `deno test` and `deno bench`: "double free or corruption", after all tests have passed.
+ */
+async function requestAdapter(gpu: GPU): Promise<GPUAdapter | null> {
+  const { Deno: deno } = globalThis as { Deno?: typeof Deno },
+    options = { powerPreference: "high-performance" } as const;
+  const isOurs = deno?.permissions?.querySync !== undefined && envNumber("WEBGPU_OPENGL") === 0 &&
+    isGranted({ name: "env", variable: BACKENDS_NAME }) && deno.env.get(BACKENDS_NAME) === undefined;
+  if (isOurs) deno.env.set(BACKENDS_NAME, BACKENDS);
+  try {
+    return await gpu.requestAdapter(options);
+  } finally {
+    if (isOurs) deno.env.delete(BACKENDS_NAME);
+  }
+}
+
 /** Requests an adapter and its device. @throws {DeviceError} where there is none, saying how to get one */
 export async function openGpu(gpu: GPU): Promise<Opened> {
   let adapter: GPUAdapter | null;
   try {
-    adapter = await gpu.requestAdapter({ powerPreference: "high-performance" });
+    adapter = await requestAdapter(gpu);
   } catch (error) {
     throw fail(`${NO_ADAPTER}; the request failed: ${textOf(error)}`, error);
   }

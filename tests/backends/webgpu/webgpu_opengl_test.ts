@@ -4,7 +4,7 @@ import { ROOT, runDeno } from "../../system/subprocess.ts";
 
 const PROGRAM = `
 import { Device, Tensor } from ${JSON.stringify(new URL("mod.ts", ROOT).href)};
-const adapter = await navigator.gpu?.requestAdapter();
+const adapter = Deno.env.get("ASKED_BEFORE") === "0" || await navigator.gpu?.requestAdapter();
 if (!adapter) console.log(JSON.stringify({ none: true }));
 else {
   try {
@@ -23,7 +23,8 @@ else {
     };
     console.log(JSON.stringify({ got: await results("WEBGPU"), want: await results("JS"), info: Device.get("WEBGPU").info() }));
   } catch (error) {
-    console.log(JSON.stringify({ message: error.message }));
+    const loaded = Deno.readTextFileSync("/proc/self/maps").includes("libEGL.so");
+    console.log(JSON.stringify({ message: error.message, loaded, left: Deno.env.get("DENO_WEBGPU_BACKEND") }));
   }
 }`;
 
@@ -41,8 +42,17 @@ Deno.test({
   name: "WEBGPU over OpenGL: refused by name",
   ignore,
   async fn() {
-    const { message } = await withoutVulkan({});
+    const { message } = await withoutVulkan({ DENO_WEBGPU_BACKEND: "gl" });
     assert.match(String(message), /^Cannot open device WEBGPU: the only adapter \(.*\) is one of OpenGL/);
+  },
+});
+Deno.test({
+  name: "WEBGPU over OpenGL: not even loaded where nobody else has asked for an adapter",
+  ignore: Deno.build.os !== "linux",
+  async fn() {
+    const { message, loaded, left } = await withoutVulkan({ ASKED_BEFORE: "0" });
+    assert.match(String(message), /^Cannot open device WEBGPU: no adapter was found; .*WEBGPU_OPENGL=1/);
+    assert.deepEqual([loaded, left], [false, undefined]);
   },
 });
 Deno.test({
