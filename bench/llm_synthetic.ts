@@ -84,11 +84,12 @@ async function randomBlocks(format: BlockFormat): Promise<Uint8Array<ArrayBuffer
   return out;
 }
 
-/** Memory of `shape` and `format` on the device: blocks of the pool again and again. */
+/**
+ * Elements of `shape` and `format`, in memory of the device when they are read, or its blocks there: those of the pool again
+ * and again.
+ */
 function filled(format: BlockFormat, pool: Tensor, [m, n]: readonly number[], device: string): Tensor {
-  if (format.plain !== undefined) {
-    return Tensor.randn([m, n], { device }).mul(0.02).cast(format.plain).contiguous().realize();
-  }
+  if (format.plain !== undefined) return Tensor.randn([m, n], { device }).mul(0.02).cast(format.plain).contiguous();
   const row = n / format.elements * format.nbytes, size = m * row, times = Math.ceil(size / pool.numel());
   const all = pool.reshape([1, pool.numel()]).expand([times, pool.numel()]).reshape([times * pool.numel()]);
   return all.at([0, size]).reshape([m, row]).contiguous().realize();
@@ -135,11 +136,12 @@ export async function syntheticModel(name: string, device: string): Promise<Gguf
     if (format.plain === undefined && !pools.has(format.name)) {
       pools.set(format.name, new Tensor(await randomBlocks(format), { device }).realize());
     }
-    const raw = sizes.length === 1
-      ? Tensor.ones(sizes, { device }).contiguous().realize()
-      : filled(format, pools.get(format.name)!, sizes, device);
-    const load = () => format.plain === undefined ? dequantize(raw, format) : raw;
-    tensors.set(weight, { name: weight, format, shape: sizes, nbytes: raw.nbytes(), raw: () => raw, load });
+    // elements are others each time that they are read
+    const make = () => filled(format, pools.get(format.name)!, sizes, device);
+    const made = sizes.length === 1 ? Tensor.ones(sizes, { device }).contiguous().realize() : make();
+    const raw = () => format.plain === undefined || sizes.length === 1 ? made : make();
+    const load = () => format.plain === undefined ? dequantize(raw(), format) : raw();
+    tensors.set(weight, { name: weight, format, shape: sizes, nbytes: raw().nbytes(), raw, load });
   }
   return { version: 0, metadata: metadataOf(name, s), tensors };
 }

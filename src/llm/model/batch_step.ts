@@ -96,6 +96,8 @@ export class BatchStep {
     }
     // what depends on more than logits and a seed, each chooses for itself
     const apart = new Map(active.filter((s) => s.shared === undefined).map((s) => [s, s.chosenFrom(logits)]));
+    // what comes next on the device may have its memory
+    logits.dispose();
     const told = (some: readonly Sequence[]): readonly Promise<NextToken>[] => {
       const ids = chosen.size > 0 ? tokens.data() : undefined;
       const logprobs = new Map([...chosen].map(([key, next]) => [key, logprobsOf(next)]));

@@ -95,9 +95,10 @@ export class Weight {
     if (this.format.plain !== undefined) void this.held.memory[0].realize();
     else this.sorting((planes) => this.held = realized(planes, this.device, this.format));
   }
-  /** Does it come to the device when it is read, or is it there? */
+  /** Does it come to the device, or into memory, when it is read, or is it there? */
   get isElsewhere(): boolean {
-    return this.source.raw().device !== this.device;
+    const raw = this.source.raw();
+    return raw.device !== this.device || !raw.isRealized;
   }
   /** What `use` makes of planes of bytes, or of elements, which are given back then. */
   sorting(use: (planes: readonly Tensor[]) => void): void {

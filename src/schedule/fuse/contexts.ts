@@ -113,13 +113,14 @@ export abstract class ContextWalk {
   protected readonly cascades: Map<UOp, Cascade> = new Map();
   /** By kernel: the next range of a reduce or of a row. Kernels that are alike have the same ones, and the same indices. */
   private readonly nextRange = new Map<UOp, number>();
-  /** Sums that are read by a sum, and were kept apart for what is reduced below them. */
+  /** What was kept for what is reduced below: sums that are read by a sum, and rows of what is made of reduces. */
   protected readonly deepSums: UOp[] = [];
+  protected readonly keptRows: UOp[] = [];
   /** What is made of reduces, and got a buffer because several kernels would run those. */
   protected readonly sharedRows: UOp[] = [];
 
   /** @param inPlace nodes that are computed in place, whatever it costs */
-  constructor(protected readonly order: readonly UOp[], protected readonly inPlace: ReadonlySet<UOp>) {}
+  constructor(protected readonly order: readonly UOp[], readonly inPlace: ReadonlySet<UOp>) {}
 
   /** Realizes `u`, which is read in `list`, where that is cheaper; a context of its own where a row of it is kept. */
   protected abstract decide(u: UOp, list: readonly Context[]): Context | undefined;
@@ -201,11 +202,11 @@ export abstract class ContextWalk {
     return isOpen ? found : [];
   }
 
-  /** What got buffers below sums that were kept apart for it: knowing it, another plan adds them up with the sums that read them. */
-  keptBelowSums(start: ReadonlySet<UOp>): readonly UOp[] {
+  /** What got buffers below what was kept for it: another plan, knowing it, computes that where it is read. */
+  keptBelow(list: readonly UOp[], start: ReadonlySet<UOp>): readonly UOp[] {
     const isKept = (u: UOp): boolean => isLeaf(u) || this.realized.has(u);
-    return this.deepSums.flatMap((sum) => {
-      const below = toposort(sum.src, (u) => !isKept(u));
+    return list.flatMap((made) => {
+      const below = toposort(made.src, (u) => !isKept(u));
       if (below.some((u) => u.op === Ops.REDUCE && !isKept(u))) return [];
       return below.filter((u) => isKept(u) && !isLeaf(u) && !start.has(u));
     });

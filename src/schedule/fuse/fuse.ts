@@ -101,6 +101,10 @@ class Case {
   get isReduce(): boolean {
     return this.u.op === Ops.REDUCE;
   }
+  /** Is it more than the cache keeps until it is read? */
+  get exceedsCache(): boolean {
+    return this.numel * this.u.dtype.itemsize > this.fuser.capsOf(this.list[0].kernel).l2;
+  }
   /** Whether one kernel reads it, wherever it does. */
   get isOneKernel(): boolean {
     return this.list.every((c) => c.kernel === this.list[0].kernel);
@@ -138,7 +142,7 @@ interface Reason {
 /** Of all nodes. */
 const FIRST: readonly Reason[] = [
   // a chain of products computes its parts in one kernel
-  { name: "part of a chain of products, or of what goes by key", when: ({ u }, f) => f.isInPlace(u), then: "in place" },
+  { name: "part of a product chain, or of what goes by key", when: ({ u }, f) => f.inPlace.has(u), then: "in place" },
   // matrix units take what is narrow, and memory less of it
   { name: "widened where it is read", when: (c, f) => f.isWidened(c), then: "in place" },
   // a position, or a comparison of one, is computed faster than it is read
@@ -184,8 +188,8 @@ const ELEMENTWISE: readonly Reason[] = [
   { name: "cheap to compute again", when: () => true, then: "in place" },
 ];
 
-/** The row of what several kernels would have to reduce. */
-const FOR_SEVERAL = "reduced for several kernels";
+/** The rows of what several kernels would have to reduce, and of what its kernel cannot keep. */
+const FOR_SEVERAL = "reduced for several kernels", NO_ROW = "no row worth keeping";
 
 /** Of reduces, and of what is computed with one. */
 const REDUCING: readonly Reason[] = [
@@ -213,7 +217,7 @@ const REDUCING: readonly Reason[] = [
   { name: "outside of the inner loops", when: (c, f) => f.isHoisted(c), then: "in place" },
   // only what is reduced below it is expensive
   { name: "a row cheap to compute again", when: (c, f) => !c.isReduce && f.isCheapRow(c), then: "in place" },
-  { name: "no row worth keeping", when: (c, f) => !f.keepsRows(c), then: "realize" },
+  { name: NO_ROW, when: (c, f) => !f.keepsRows(c), then: "realize" },
   { name: "a row of what is kept anyway", when: ({ facts }) => facts.fullCost < STAGE_COST, then: "in place" },
   { name: "a row that its kernel keeps", when: () => true, then: "keep row" },
 ];
@@ -230,7 +234,7 @@ class Fuser extends ReduceReads {
 
   constructor(
     order: readonly UOp[],
-    private readonly capsOf: (kernel: UOp) => FusionCaps,
+    readonly capsOf: (kernel: UOp) => FusionCaps,
     inPlace: ReadonlySet<UOp>,
   ) {
     super(order, inPlace);
@@ -245,20 +249,18 @@ class Fuser extends ReduceReads {
     if (then === "realize") {
       this.realized.add(u);
       if (this.isSumUnderSum(c)) this.deepSums.push(u);
-      if (name === FOR_SEVERAL && !c.isReduce && this.exceedsCache(c)) this.sharedRows.push(u);
+      else if (name === NO_ROW && !c.isReduce) this.keptRows.push(u);
+      if (name === FOR_SEVERAL && !c.isReduce && c.exceedsCache) this.sharedRows.push(u);
     } else if (isTiledProduct(u)) { for (const { kernel } of list) this.products.set(kernel, u); }
     return then === "keep row" ? this.keepRow(u, list[0], c.rows!.axes) : undefined;
   }
 
   /** What is to have buffers in plans that may need fewer. */
   others(start: ReadonlySet<UOp>, isOnLoops: boolean): readonly (readonly UOp[])[] {
-    const made = [...(isOnLoops ? this.keptReduces(start, true) : []), ...this.keptBelowSums(start)];
-    return [made, ...reducesOfRows(this.sharedRows, (u) => this.realized.has(u))].filter((list) => list.length > 0);
-  }
-
-  /** Is it more than the cache keeps until it is read? */
-  private exceedsCache({ u, list: [{ kernel }], numel }: Case): boolean {
-    return numel * u.dtype.itemsize > this.capsOf(kernel).l2;
+    const made = [...(isOnLoops ? this.keptReduces(start, true) : []), ...this.keptBelow(this.deepSums, start)];
+    const rows = reducesOfRows(this.sharedRows, (u) => this.realized.has(u)),
+      below = this.keptBelow(this.keptRows, start);
+    return [made, ...rows, below].filter((list) => list.length > 0);
   }
 
   /** Notes what was decided: of the last plan alone, when it is known to be that. */
@@ -341,11 +343,6 @@ class Fuser extends ReduceReads {
       this.tiled.set(kernel, known);
     }
     return known;
-  }
-
-  /** Is it computed in place, whatever it costs? */
-  isInPlace(u: UOp): boolean {
-    return this.inPlace.has(u);
   }
 
   /**

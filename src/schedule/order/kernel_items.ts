@@ -13,6 +13,7 @@ import { reducesByKey } from "../../uop/graph/keyed_reduce.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { factsOf, slotOf, slotWritten } from "../kernels/slots.ts";
 import { splitKernel } from "../kernels/split_reduce.ts";
+import { joinParts } from "./join_parts.ts";
 import { entryOfKey, type Node } from "./kernel_graph.ts";
 import type { EntryInfo, TemplateItem } from "./template.ts";
 
@@ -67,7 +68,7 @@ export function makeItems(
       }
     }
   }
-  return items;
+  return joinParts(items, infos, capsOf);
 }
 
 function finish(kernel: UOp, caps: Capabilities): Final {

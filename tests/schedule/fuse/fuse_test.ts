@@ -571,3 +571,25 @@ Deno.test("fuse: a sum over windows is one with the product below it, whose oper
   const [want, got] = [await valuesOn("JS"), await valuesOn("SIM")];
   want.forEach((v, i) => assertEquals(difference(got[i], v, { absolute: 1e-3, relative: 1e-5 }), undefined));
 });
+
+Deno.test("fuse: a norm of what several read squares what is in memory, and a sum of parts is no kernel", async () => {
+  // a residual, whose sum several kernels read, and its norm
+  const f = (x: Tensor, parts: Tensor, w: Tensor): Tensor[] => {
+    const h = x.add(parts.matmul(w, { dtype: "float32" }).sum(0));
+    return [h, h.mul(h.square().mean(-1, { keepdim: true }).add(1e-5).rsqrt()).contiguous()];
+  };
+  const device = openObserving("CUDA"), on = { device: device.name, dtype: "bfloat16" } as const;
+  const x = Tensor.empty([16, 4096], { device: device.name }).realize(),
+    parts = Tensor.empty([3, 16, 4096], on).realize();
+  await Tensor.realize(f(x, parts, Tensor.empty([4096, 4096], on).realize()));
+  // the product in parts, their sum with the residual, the norm
+  assertEquals(device.kernels.length, 3, device.kernels.map((k) => k.name).join(" "));
+  const valuesOn = (device: string) =>
+    Promise.all(
+      f(...[[4, 64], [3, 4, 64], [64, 64]].map((s, i) => real(s, i).to(device)) as [Tensor, Tensor, Tensor]).map((t) =>
+        t.data()
+      ),
+    );
+  const [want, got] = [await valuesOn("JS"), await valuesOn("SIM")];
+  want.forEach((v, i) => assertEquals(difference(got[i], v, { absolute: 1e-4, relative: 1e-5 }), undefined));
+});
