@@ -161,6 +161,7 @@ export const KERNEL_PASSES: readonly Pass<KernelState>[] = [
   { name: "add under conditions", when: isChosen, run: ungate, spec: specKernel },
   { name: "lay phases", when: (k, u) => onGrid(k) && hasPhases(u), run: shareOutPhases, spec: specKernel },
   { name: "apply opts", when: takesOpts, run: optimize, spec: specKernel },
+  // dot products and blocks are made of sums that have lost their scales
   { name: "factor sums", when: isChosen, run: factorSums, spec: specKernel },
   { name: "dot products", when: (k) => isChosen(k) && k.caps.hasDots === true, run: dotSums, spec: specKernel },
   { name: "block long sums", run: blockSums, spec: specKernel },

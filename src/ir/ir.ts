@@ -118,13 +118,15 @@ export {
   type Capabilities,
   COMMON_DTYPES,
   type CopyEngine,
-  type FilledRing,
   type GridCaps,
   type LaunchGrid,
   type LinearProgram,
   type ProgramMap,
   type ProgramParam,
   type Renderer,
+  type RingCopies,
+  type RingFill,
+  type RingSlot,
   SCALAR_CAPS,
 } from "../renderer/renderer.ts";
 export type { Fragment, SharedTile, TensorCore, TileOffset } from "../renderer/tensor_core_table.ts";

@@ -1,5 +1,5 @@
 /**
- * The tensor copy engine of Hopper (TMA): what of an input it can bring, and rings of buffers that it fills. Devices that have
+ * The tensor copy engine of Hopper (TMA): what of an input it can bring, and how it fills rings of buffers. Devices that have
  * one offer it to code generation among their capabilities.
  *
  * First, the tile that a group reads at a time, as boxes of axes. In: the LOAD, and which of its ranges lie inside of the tile.
@@ -19,7 +19,7 @@ import { Ops } from "../uop/core/ops.ts";
 import { sizeOf } from "../uop/core/ranges.ts";
 import { after, constant, index, type UOp, uop } from "../uop/core/uop.ts";
 import { substitute } from "../uop/rewrite/rewrite.ts";
-import type { BoxRing, CopyEngine, FilledRing } from "./renderer.ts";
+import type { BoxRing, CopyEngine, RingCopies, RingFill, RingSlot } from "./renderer.ts";
 
 /** Axes of a map, elements of a box along one, and bytes that its addresses are multiples of. */
 const MOST_AXES = 5, MOST_BOX = 256, ALIGN = 16;
@@ -146,41 +146,49 @@ function boxParts({ box }: TensorMapArg, size: number, width: number): BoxPart[]
 }
 
 /**
- * Fills a ring ahead: one thread starts the copies, and each buffer has a barrier at which all wait for what comes to it. Its
- * phases take turns: in iteration k, k divided by `depth` have been complete. Nothing is fetched past the end: a group that has
- * ended has no memory to fill.
+ * One thread starts the copies, and each buffer has a barrier at which all wait for what comes to it. Its phases take turns: in
+ * iteration k, k divided by `depth` have been complete. Nothing is fetched past the end: a group that has ended has no memory
+ * to fill.
  */
-function fillRing({ tiles, depth, loop, late, barriers, isFirst }: BoxRing): FilledRing {
-  const { dtype } = loop, count = sizeOf(loop), fetched = depth - 1 - late;
-  const nbytes = tiles.reduce((n, { box, size }) => n + size * box.dtype.itemsize, 0);
-  const barrier = (op: string | number, slot: UOp, second: UOp, order: readonly UOp[]): UOp =>
-    uop(Ops.MBARRIER, dtypes.void, [index(after(barriers, ...order), slot), second], op);
-  const slotOf = (k: UOp): UOp => k.op === Ops.CONST ? constant(k.value % depth, dtype) : k.floorMod(depth);
-  const startOf = (slot: UOp, at: number): UOp =>
-    slot.op === Ops.CONST ? constant(slot.value * at, dtype) : slot.mul(at);
-  const fetch = (order: readonly UOp[], k: UOp, gate: UOp): UOp[] => {
-    const slot = slotOf(k), expected = barrier(nbytes, slot, gate, order), moved = new Map([[loop, k]]);
-    const full = index(after(barriers, expected), slot);
-    return tiles.flatMap(({ memory, box, size, width }) => {
+class BoxCopies implements RingCopies {
+  readonly start: readonly UOp[];
+  private readonly count: number;
+  /** Bytes of an iteration. */
+  private readonly nbytes: number;
+
+  constructor(private readonly ring: BoxRing) {
+    const { tiles, depth, loop, isFirst } = ring;
+    this.count = sizeOf(loop);
+    this.nbytes = tiles.reduce((n, { box, size }) => n + size * box.dtype.itemsize, 0);
+    const made = rangeOf(depth).map((k) => this.barrier("init", constant(k, loop.dtype), isFirst, []));
+    this.start = [uop(Ops.BARRIER, dtypes.void, made)];
+  }
+
+  private barrier(op: string | number, at: UOp, second: UOp, order: readonly UOp[]): UOp {
+    return uop(Ops.MBARRIER, dtypes.void, [index(after(this.ring.barriers, ...order), at), second], op);
+  }
+
+  fill(order: readonly UOp[], k: UOp, slot: RingSlot): RingFill {
+    const { count, ring: { tiles, loop, barriers, isFirst } } = this;
+    if (k.op === Ops.CONST && k.value >= count) return { copies: [], done: order };
+    const gate = k.op === Ops.CONST ? isFirst : isFirst.and(k.lt(count));
+    const expected = this.barrier(this.nbytes, slot(1), gate, order), moved = new Map([[loop, k]]);
+    const full = index(after(barriers, expected), slot(1));
+    const copies = tiles.flatMap(({ memory, box, size, width }) => {
       const [map, ...position] = box.src, first = position.map((x) => simplifyKernel(substitute(x, moved)));
-      const base = after(memory, expected), start = startOf(slot, size);
+      const base = after(memory, expected);
       return boxParts(argOf(map, Ops.TENSOR_MAP), size, width).map(({ at, move }) => {
-        const to = index(base, simplifyKernel(start.add(at)));
+        const to = index(base, simplifyKernel(slot(size).add(at)));
         return uop(Ops.ASYNC_BOX, dtypes.void, [to, full, gate, map, ...first.map((x, d) => x.add(move[d]))]);
       });
     });
-  };
-  const made = rangeOf(depth).map((k) => barrier("init", constant(k, dtype), isFirst, []));
-  let before = [uop(Ops.BARRIER, dtypes.void, made)];
-  for (let k = 0; k < Math.min(fetched, count); k++) before = fetch(before, constant(k, dtype), isFirst);
-  const phase = loop.floorDiv(depth).floorMod(2);
-  const wait = barrier("wait", slotOf(loop), phase.dtype === dtypes.int32 ? phase : phase.cast(dtypes.int32), before);
-  const all = uop(Ops.BARRIER, dtypes.void, [wait], late > 0 ? late : undefined), ahead = loop.add(fetched);
-  const next = fetch([all], ahead, isFirst.and(ahead.lt(count)));
-  return {
-    bases: tiles.map(({ memory }) => after(memory, ...next)),
-    slots: tiles.map((t) => slotOf(loop).mul(t.size)),
-  };
+    return { copies, done: copies };
+  }
+
+  wait(order: readonly UOp[], slot: RingSlot): UOp {
+    const { loop, depth } = this.ring, phase = loop.floorDiv(depth).floorMod(2);
+    return this.barrier("wait", slot(1), phase.dtype === dtypes.int32 ? phase : phase.cast(dtypes.int32), order);
+  }
 }
 
 class TensorCopyEngine implements CopyEngine {
@@ -195,8 +203,8 @@ class TensorCopyEngine implements CopyEngine {
     const found = boxOf(l, inner, width, piece);
     return found && uop(Ops.ASYNC_BOX, l.dtype, found, this);
   }
-  fillRing(ring: BoxRing): FilledRing {
-    return fillRing(ring);
+  copiesTo(ring: BoxRing): RingCopies {
+    return new BoxCopies(ring);
   }
 }
 

@@ -41,7 +41,7 @@ export interface GridCaps {
   readonly tensorCores: readonly TensorCore[];
 }
 
-/** Tiles that an engine brings in each iteration of a loop, to a ring of buffers. */
+/** Tiles that an engine brings in each iteration of a loop, to rings of buffers. */
 export interface BoxRing {
   /** Memory, the ASYNC_BOX of a tile, its elements, and those of a row. */
   readonly tiles: readonly {
@@ -54,20 +54,31 @@ export interface BoxRing {
   readonly depth: number;
   /** The RANGE in whose iterations they are brought. */
   readonly loop: UOp;
-  /** Iterations after its own in which a tile may still be read. */
-  readonly late: number;
   /** Memory of `depth` barriers. */
   readonly barriers: UOp;
   /** What is true for the thread that starts copies. */
   readonly isFirst: UOp;
 }
 
-/** What is read in an iteration, of each tile: the memory, after what must come before, and where in it the tile begins. */
-export interface FilledRing {
-  /** By tile: the memory. */
-  readonly bases: readonly UOp[];
-  /** By tile: where in it the tile begins. */
-  readonly slots: readonly UOp[];
+/** A buffer of a ring: where it begins, for the size of one. */
+export type RingSlot = (size: number) => UOp;
+
+/** Copies that fill buffers of a ring. */
+export interface RingFill {
+  /** What they are, in order; tiles may be read while they are started. */
+  readonly copies: readonly UOp[];
+  /** What comes after all of them. */
+  readonly done: readonly UOp[];
+}
+
+/** Who brings the tiles of a loop's iterations to rings of buffers, and how threads wait for them. */
+export interface RingCopies {
+  /** What comes before the first of them. */
+  readonly start: readonly UOp[];
+  /** Starts the copies of iteration `k`, after what `order` lists. */
+  fill(order: readonly UOp[], k: UOp, slot: RingSlot): RingFill;
+  /** Waits for those of the present iteration, while those of `ahead` later ones go on. */
+  wait(order: readonly UOp[], slot: RingSlot, ahead: number): UOp;
 }
 
 /** An engine that copies boxes of buffers to shared memory: the arg of the ASYNC_BOXes of a kernel AST. */
@@ -77,8 +88,8 @@ export interface CopyEngine extends ArgRecord {
    * in which it lies, of which a box has `piece` along a row. undefined where it cannot.
    */
   boxOf(l: UOp, inner: readonly UOp[], width: number, piece: number): UOp | undefined;
-  /** Has it fill a ring. */
-  fillRing(ring: BoxRing): FilledRing;
+  /** Its copies to rings. */
+  copiesTo(ring: BoxRing): RingCopies;
 }
 
 /** Bytes of a row that a kernel keeps, where no cache does. */

@@ -6,9 +6,10 @@
  *
  * @module
  */
+import { prod } from "../../helpers/math.ts";
 import type { Capabilities } from "../../renderer/renderer.ts";
 import { type Access, type Region, wideAlong } from "../machine/access.ts";
-import { GridPlan } from "../machine/grid_plan.ts";
+import { type GridAxis, GridPlan, isInside, isSplit } from "../machine/grid_plan.ts";
 import { SECTOR } from "../machine/grid_traffic.ts";
 import type { PairOpt } from "../opt/opt.ts";
 
@@ -28,19 +29,10 @@ const LEAST_SHARED = 16;
 /** The kernel that candidates are for. */
 export interface GridKernel {
   readonly regions: readonly Region[];
-  readonly sizes: readonly number[];
-  readonly outputs: number;
+  readonly axes: readonly GridAxis[];
   readonly caps: Capabilities;
   /** May the iterations of an output axis be threads and groups, while no reduction is shared? */
   readonly isParallel: (axis: number) => boolean;
-  /** Axes that are not split: those of a STAGE. */
-  readonly isFixed: readonly boolean[];
-  /** Axes that end at a variable. They have no whole pieces, nor wide accesses, part of which may lie behind the end. */
-  readonly isOpen: readonly boolean[];
-  /** Iterations of each axis that lie as its stride says: of those that were merged, the innermost one's. */
-  readonly inner: readonly number[];
-  /** How many axes are loops; those that follow are copies already. */
-  readonly loops: number;
 }
 
 function powersTo(most: number, from = 1): number[] {
@@ -56,15 +48,19 @@ export class GridCandidates {
   /** Copies of a body, at most, beside those that there are already. */
   private readonly copies: number;
 
+  /** Iterations of the axes. */
+  private readonly sizes: readonly number[];
+
   constructor(private readonly k: GridKernel) {
     const grid = k.caps.grid!;
+    this.sizes = k.axes.map(({ size }) => size);
     this.most = Math.min(grid.maxGroupThreads, grid.maxGroupSize[0]);
-    this.copies = Math.max(1, MOST_COPIES / k.sizes.slice(k.loops).reduce((n, s) => n * s, 1));
+    this.copies = Math.max(1, MOST_COPIES / prod(k.axes.map((a) => a.role === "copies" ? a.size : 1)));
   }
 
   /** All of them. */
   all(): readonly GridPlan[] {
-    const { regions, sizes } = this.k;
+    const { sizes, k: { regions } } = this;
     this.elementwise();
     let main: Region | undefined, most = 0;
     for (const r of regions) {
@@ -83,8 +79,8 @@ export class GridCandidates {
    * further out, alone or with the output axes that no reduction depends on.
    */
   merges(): PairOpt[][] {
-    const { regions, sizes, caps } = this.k, opts: PairOpt[] = [], some: PairOpt[] = [], seen = new Set<string>();
-    const isAlone = (i: number): boolean => this.k.isFixed[i] || this.k.isOpen[i];
+    const { sizes, k: { regions, caps } } = this, opts: PairOpt[] = [], some: PairOpt[] = [], seen = new Set<string>();
+    const isAlone = (i: number): boolean => !isSplit(this.k.axes[i]) || this.isOpen(i);
     const join = (axes: readonly number[], into: PairOpt[] = opts): void => {
       const last = axes[axes.length - 1];
       for (const i of axes.slice(0, -1).reverse()) into.push({ op: "MERGE", axis: i, other: last });
@@ -117,19 +113,22 @@ export class GridCandidates {
   }
 
   private plan(): GridPlan {
-    return new GridPlan(this.k.sizes, this.k.outputs, this.k.isFixed, this.k.isOpen, this.k.loops);
+    return new GridPlan(this.k.axes);
   }
   /** Is a reduction inside of another one? */
   private isNested(r: Region): boolean {
-    return r.axes.some((here, i) => here && !this.isOutput(i) && i < this.k.loops && !r.own.includes(i));
+    return r.axes.some((here, i) => here && isInside(this.k.axes[i]) && !r.own.includes(i));
   }
   private isOutput(i: number): boolean {
-    return i < this.k.outputs;
+    return this.k.axes[i]?.role === "output";
+  }
+  private isOpen(i: number): boolean {
+    return this.k.axes[i].isOpen;
   }
 
   /** Axes along which neighbors share sectors of something, most bytes first. */
   private laneAxes(axes: readonly number[], regions: readonly Region[]): number[] {
-    const { sizes } = this.k;
+    const { sizes } = this;
     const bytes = (i: number): number =>
       regions.reduce(
         (n, r) =>
@@ -146,12 +145,12 @@ export class GridCandidates {
 
   /** Elements of an axis that make accesses of up to 16 bytes, all of them aligned. */
   private widthOf(axis: number, regions: readonly Region[]): number {
-    return this.k.isOpen[axis] ? 1 : wideAlong(axis, this.k.inner[axis], regions, this.k.caps.vectorBytes);
+    return this.isOpen(axis) ? 1 : wideAlong(axis, this.k.axes[axis].inner, regions, this.k.caps.vectorBytes);
   }
 
   /** Are `n` iterations of an axis pieces of `k`? */
   private isWholeIn(axis: number, n: number, k: number): boolean {
-    return this.k.isOpen[axis] || n % k === 0;
+    return this.isOpen(axis) || n % k === 0;
   }
 
   // ---- a thread for some elements
@@ -178,10 +177,8 @@ export class GridCandidates {
   }
 
   private elementwise(): void {
-    const { k } = this, { sizes } = k;
-    const parallel = sizes.map((_, i) => i).filter((i) =>
-      this.isOutput(i) && sizes[i] > 1 && !k.isFixed[i] && k.isParallel(i)
-    );
+    const { k, sizes } = this;
+    const parallel = sizes.map((_, i) => i).filter((i) => this.isOutput(i) && sizes[i] > 1 && k.isParallel(i));
     if (parallel.length === 0) {
       this.plans.push(this.plan());
       return;
@@ -223,12 +220,12 @@ export class GridCandidates {
 
   /** Iterations of reductions that a thread may do at once, by axis: what they read is on its way together. */
   private unrolls(): (readonly [axis: number, copies: number])[][] {
-    const { sizes, regions } = this.k, out: [number, number][][] = [[]];
+    const { sizes, k: { regions } } = this, out: [number, number][][] = [[]];
     const inner = regions.filter((r) => r.kind === "reduce").flatMap((r) => r.own).filter((i) => sizes[i] > 1);
     const count = (some: readonly number[]): number => some.reduce((n, i) => n * sizes[i], 1);
     const whole = (some: readonly number[]): [number, number][] => some.map((i) => [i, sizes[i]]);
     if (inner.length === 0) return out;
-    const closed = inner.filter((i) => !this.k.isOpen[i]);
+    const closed = inner.filter((i) => !this.isOpen(i));
     if (closed.length === inner.length && count(inner) <= MOST_UNROLLED) out.push(whole(inner));
     else {
       const longest = inner.reduce((a, b) => sizes[b] > sizes[a] ? b : a), short = closed.filter((i) => i !== longest);
@@ -245,7 +242,7 @@ export class GridCandidates {
 
   /** Axes that a thread may have several results along, and how many. */
   private copiesBeside(fast: number, across: number, others: readonly number[]): [axis: number, copies: number][] {
-    const out: [number, number][] = [[fast, 1]], { sizes } = this.k;
+    const out: [number, number][] = [[fast, 1]], { sizes } = this;
     for (const n of [2, 4]) out.push([fast, n]);
     for (const i of others.filter((i) => i !== across).slice(0, 3)) {
       for (const n of new Set([2, 4, ...sizes[i] < 8 ? [sizes[i]] : []])) {
@@ -259,7 +256,7 @@ export class GridCandidates {
 
   /** Threads share the reduction around another one. */
   private nested(main: Region): void {
-    const { regions, sizes } = this.k;
+    const { sizes, k: { regions } } = this;
     const outer = regions.find((r) =>
       r.kind === "reduce" && !this.isNested(r) && r.own.some((i) => main.axes[i] && !main.own.includes(i))
     );
@@ -273,7 +270,7 @@ export class GridCandidates {
   }
 
   private reductions(main: Region): void {
-    const { k } = this, { sizes } = k;
+    const { k, sizes } = this;
     const length = main.own.reduce((n, i) => n * sizes[i], 1);
     if (length < LEAST_SHARED || this.most < 32) return;
     const around = sizes.map((_, i) => i).filter((i) => this.isOutput(i) && main.axes[i]);
@@ -289,7 +286,7 @@ export class GridCandidates {
 
   /** Loops over the same row: other reductions along such an axis, and the output axis that goes on with it. */
   private alike(main: Region, own: number): number[] {
-    const { sizes, regions } = this.k;
+    const { sizes, k: { regions } } = this;
     const free = this.freeAxes().filter((i) => sizes[i] === sizes[own]);
     const after = free.length < 2
       ? free[0]
@@ -306,7 +303,7 @@ export class GridCandidates {
 
   /** Output axes that no reduction depends on. */
   private freeAxes(): number[] {
-    const { sizes, regions } = this.k;
+    const { sizes, k: { regions } } = this;
     return sizes.map((_, i) => i).filter((i) =>
       this.isOutput(i) && sizes[i] > 1 && regions.every((r) => r.kind !== "reduce" || !r.axes[i])
     );
@@ -314,7 +311,7 @@ export class GridCandidates {
 
   /** Ways to read what is the same for several results once. */
   private reuses(main: Region, fast: number, around: readonly number[]): [axis: number, copies: number][] {
-    const { sizes } = this.k, out: [number, number][] = [[-1, 1]];
+    const { sizes } = this, out: [number, number][] = [[-1, 1]];
     const loads = main.accesses.filter((a) => !a.isStore);
     for (const i of around) {
       if (i === fast || sizes[i] < 2 || loads.every((a) => a.depends[i])) continue;
@@ -326,7 +323,7 @@ export class GridCandidates {
   }
 
   private rows(main: Region, fast: number, around: readonly number[]): void {
-    const { sizes, regions } = this.k, size = sizes[fast], widest = this.widthOf(fast, regions);
+    const { sizes, k: { regions } } = this, size = sizes[fast], widest = this.widthOf(fast, regions);
     const others = this.alike(main, fast), short = this.shortBeside(main, fast);
     for (const width of widest > 1 ? [widest, widest / 2] : [1]) {
       const chunks = Math.ceil(size / width);
@@ -334,7 +331,7 @@ export class GridCandidates {
         // a row of a thread or two only where it is short
         if (chunks > 32 * threads * LEAST_SHARED) continue;
         const each = Math.ceil(chunks / threads), padded = chunks % threads !== 0;
-        for (const unroll of new Set([1, 4, 8, ...this.k.isOpen[fast] ? [] : [each]])) {
+        for (const unroll of new Set([1, 4, 8, ...this.isOpen(fast) ? [] : [each]])) {
           if (unroll > each || !this.isWholeIn(fast, each, unroll) || unroll * width > this.copies) continue;
           for (const [axis, copies] of this.reuses(main, fast, around)) {
             const whole = short.reduce((n, i) => n * sizes[i], 1);
@@ -364,8 +361,8 @@ export class GridCandidates {
 
   /** Short axes of a reduction beside one of it, all of which a thread may do at once. */
   private shortBeside(main: Region, fast: number): number[] {
-    const { sizes, isOpen, isFixed } = this.k;
-    const some = main.own.filter((i) => i !== fast && sizes[i] > 1 && !isOpen[i] && !isFixed[i]);
+    const { sizes, k: { axes } } = this;
+    const some = main.own.filter((i) => i !== fast && sizes[i] > 1 && !axes[i].isOpen && isSplit(axes[i]));
     return some.reduce((n, i) => n * sizes[i], 1) <= MOST_BESIDE ? some : [];
   }
 
@@ -379,10 +376,10 @@ export class GridCandidates {
   }
 
   private columns(main: Region, fast: number, around: readonly number[]): void {
-    const { sizes } = this.k, widest = this.widthOf(fast, [main]);
+    const { sizes } = this, widest = this.widthOf(fast, [main]);
     const longest = main.own.toSorted((a, b) => sizes[b] - sizes[a])[0], size = sizes[longest];
     const others = this.alike(main, longest),
-      isRow = !this.k.isOpen[longest] && main.own.every((i) => i === longest || sizes[i] === 1);
+      isRow = !this.isOpen(longest) && main.own.every((i) => i === longest || sizes[i] === 1);
     for (const width of powersTo(widest)) {
       const rest = Math.ceil(sizes[fast] / width);
       for (
@@ -423,7 +420,7 @@ export class GridCandidates {
 
   /** The threads that share a reduction share all others of the kernel, and what is stored after them. */
   private shareRest(plan: GridPlan, threads: number): boolean {
-    const { sizes, regions } = this.k;
+    const { sizes, k: { regions } } = this;
     for (const r of regions) {
       if (r.kind !== "reduce" || r.own.some((i) => plan.axes[i].threads > 1)) continue;
       if (this.isNested(r)) continue;

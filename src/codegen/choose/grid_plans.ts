@@ -9,7 +9,7 @@ import type { UOp } from "../../uop/core/uop.ts";
 import { regionsOf } from "../machine/access.ts";
 import { GridModel } from "../machine/grid_model.ts";
 import { LAUNCH } from "../machine/grid_rates.ts";
-import type { GridPlan } from "../machine/grid_plan.ts";
+import type { GridAxis, GridPlan } from "../machine/grid_plan.ts";
 import { stepOf } from "../machine/grid_traffic.ts";
 import { applyMerges, type Kernel } from "../opt/kernel.ts";
 import type { PairOpt } from "../opt/opt.ts";
@@ -28,27 +28,38 @@ export interface Base {
   readonly candidates: GridCandidates;
 }
 
+/** The axes of a kernel without opts but merges. @param inner iterations that lie along their strides, where axes were merged */
+export function gridAxes({ axes, copies }: Kernel, inner?: readonly number[]): GridAxis[] {
+  return [
+    ...axes.map(({ range, role, size: known, isOpen, expected }, i) => {
+      const size = isOpen ? expected : known;
+      return { range, role, size, inner: inner?.[i] ?? size, isOpen };
+    }),
+    ...copies.map((range): GridAxis => {
+      const size = sizeOf(range);
+      return { range, role: "copies", size, inner: size, isOpen: false };
+    }),
+  ];
+}
+
 export function baseOf(ast: UOp, caps: Capabilities, merges: readonly PairOpt[]): Base | undefined {
-  const kernel = kernelFor(ast, caps), whole = kernel.axes.map((a) => a.size);
-  if (merges.length > 0 && !(kernel.mayMerge && applyMerges(kernel, merges))) return undefined;
-  const { axes, copies } = kernel, loops = axes.length, outputs = kernel.outputAxes.length;
-  const sizes = [...axes.map((a) => a.size === 0 ? a.expected : a.size), ...copies.map(sizeOf)];
-  const isFixed = [...axes.map((a) => a.role === "stage"), ...copies.map(() => true)];
-  const isOpen = [...axes.map((a) => a.size === 0), ...copies.map(() => false)];
-  const ranges = [...axes.map((a) => a.range), ...copies], gone = new Set(merges.map((o) => o.axis));
+  const kernel = kernelFor(ast, caps), whole = kernel.axes.map((a) => a.size), isMerged = merges.length > 0;
+  if (isMerged && !(kernel.mayMerge && applyMerges(kernel, merges))) return undefined;
   // the index of axes that were merged has quotients and remainders: within the innermost one it has a stride
-  const inner = merges.length === 0 ? sizes : [...whole.filter((_, i) => !gone.has(i)), ...copies.map(sizeOf)];
-  const { regions } = regionsOf(kernel.ast, ranges.map((range) => ({ range })));
-  const model = new GridModel(regions, outputs, caps, ranges, sizes, inner, loops);
-  const near = merges.length === 0 ? regions : regions.map((r) => ({
+  const gone = new Set(merges.map((o) => o.axis)), inner = whole.filter((_, i) => !gone.has(i));
+  const axes = gridAxes(kernel, isMerged ? inner : undefined), { regions } = regionsOf(kernel.ast, axes);
+  const near = !isMerged ? regions : regions.map((r) => ({
     ...r,
-    accesses: r.accesses.map((a) => ({ ...a, strides: a.strides.map((s, i) => s === s ? s : stepOf(a, ranges[i])) })),
+    accesses: r.accesses.map((a) => ({
+      ...a,
+      strides: a.strides.map((s, i) => s === s ? s : stepOf(a, axes[i].range)),
+    })),
   }));
   const isParallel = (i: number): boolean => kernel.isParallel(i);
   return {
     merges,
-    model,
-    candidates: new GridCandidates({ regions: near, sizes, outputs, caps, isParallel, isFixed, isOpen, inner, loops }),
+    model: new GridModel(regions, axes, caps),
+    candidates: new GridCandidates({ regions: near, axes, caps, isParallel }),
   };
 }
 

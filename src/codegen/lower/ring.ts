@@ -1,7 +1,7 @@
 /**
  * Tiles that the threads of a group share, one after the other, in a ring of buffers. In: memory, the loop over the tiles,
- * and how to fill a buffer. Out: the memory to read in an iteration, ordered after what fills it, and where in it its tile
- * begins.
+ * and who copies them: threads (stage_memory.ts) or an engine (copy_engine.ts). Out: the memory to read in an iteration,
+ * ordered after what fills it, and where in it its tile begins.
  *
  * Tiles are fetched `depth` - 1 iterations ahead. In each iteration a thread waits until its own part of the tile has come,
  * then for the others; then nobody reads the buffer before it in the ring any more, and it can be filled again, bit by bit
@@ -11,6 +11,8 @@
  * @module
  */
 import { dtypes } from "../../dtype/dtype.ts";
+import { rangeOf } from "../../helpers/math.ts";
+import type { RingCopies, RingSlot } from "../../renderer/renderer.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { after, constant, type UOp, uop } from "../../uop/core/uop.ts";
 
@@ -22,10 +24,7 @@ interface RingJob {
   /** Buffers of each. */
   readonly depth: number;
   readonly loop: UOp;
-  /** The tile to fetch when number `k` is due: past the end any one, nobody reads it. */
-  readonly tileAt: (k: UOp) => UOp;
-  /** What fills memory `i`, seen as `base`, with a tile from element `slot` on. */
-  readonly fill: (i: number, base: UOp, tile: UOp, slot: UOp | undefined) => UOp[];
+  readonly copies: RingCopies;
   /** Unrolled steps in which the tiles are read. */
   readonly steps: number;
   /** Iterations after a tile's own in which it may still be read. */
@@ -40,31 +39,29 @@ interface Ring {
   readonly slots: readonly UOp[];
 }
 
+/** The buffer of iteration `k`. */
+function slotOf(k: UOp, depth: number): RingSlot {
+  if (k.op === Ops.CONST) return (size) => constant(k.value % depth * size, k.dtype);
+  const at = k.floorMod(depth);
+  return (size) => size === 1 ? at : at.mul(size);
+}
+
 /** Fills the ring ahead. */
-export function fillRing({ memory, sizes, depth, loop, tileAt, fill, steps, late }: RingJob): Ring {
-  const fetch = (order: UOp | undefined, k: UOp, slot: (size: number) => UOp | undefined): UOp[] => {
-    const tile = tileAt(k);
-    return memory.flatMap((m, i) => fill(i, order === undefined ? m : after(m, order), tile, slot(sizes[i])));
-  };
-  const commit = (stores: readonly UOp[]): UOp => uop(Ops.ASYNC_COMMIT, dtypes.void, stores);
-  const fetched = depth - 1 - late;
-  let first: UOp | undefined;
-  for (let k = 0; k < fetched; k++) {
-    first = commit(
-      fetch(first, constant(k, loop.dtype), (n) => k === 0 ? undefined : constant(k * n, loop.dtype)),
-    );
+export function fillRing({ memory, sizes, depth, loop, copies, steps, late }: RingJob): Ring {
+  const fetched = depth - 1 - late, now = slotOf(loop, depth), last = loop.add(fetched);
+  let order = copies.start;
+  for (const k of rangeOf(fetched).map((k) => constant(k, loop.dtype))) {
+    order = copies.fill(order, k, slotOf(k, depth)).done;
   }
-  const wait = uop(Ops.ASYNC_WAIT, dtypes.void, [first!, loop], fetched - 1);
+  const wait = copies.wait(order, now, fetched - 1);
   const barrier = uop(Ops.BARRIER, dtypes.void, [wait], late > 0 ? late : undefined);
-  const slotOf = (k: UOp, n: number): UOp => k.floorMod(depth).mul(n), ahead = loop.add(fetched);
-  const stores = fetch(barrier, ahead, (n) => slotOf(ahead, n)), next = commit(stores);
+  const next = copies.fill([barrier], last, slotOf(last, depth));
   const bases = memory.map((m) => [
     // copies go between the steps, so that they do not hold up the first one
-    ...Array.from(
-      { length: steps - 1 },
-      (_, k) => after(m, barrier, ...stores.slice(0, Math.floor(stores.length * k / (steps - 1)))),
-    ),
-    after(m, next),
+    ...rangeOf(steps - 1).map((k) => {
+      return after(m, barrier, ...next.copies.slice(0, Math.floor(next.copies.length * k / (steps - 1))));
+    }),
+    after(m, ...next.done),
   ]);
-  return { bases, slots: sizes.map((n) => slotOf(loop, n)) };
+  return { bases, slots: sizes.map(now) };
 }

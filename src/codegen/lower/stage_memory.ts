@@ -8,7 +8,7 @@
  */
 import { dtypes } from "../../dtype/dtype.ts";
 import { prod } from "../../helpers/math.ts";
-import type { CopyEngine } from "../../renderer/renderer.ts";
+import type { CopyEngine, RingCopies } from "../../renderer/renderer.ts";
 import { type TensorCore, unitOf } from "../../renderer/tensor_core_table.ts";
 import { vmax } from "../../uop/algebra/bounds.ts";
 import { simplify } from "../../uop/algebra/symbolic.ts";
@@ -185,28 +185,11 @@ export class StageMemory {
     const sizes = stages.map(bufferSizeOf);
     const memory = stages.map((x, i) => this.local(x, sizes[i] * depth));
     const ring = { stages, memory, sizes, loop: loops[0], depth };
-    if (isOfBoxes(u)) return this.shareBoxes(ring);
-    if (depth > 1) return this.shareRing(ring);
+    if (depth > 1 || isOfBoxes(u)) return this.shareRing(ring);
     const before = loops.length === 0 ? [] : [uop(Ops.BARRIER, dtypes.void, loops)];
     const filled = stages.map((x, i) => this.filled(x, memory[i], after(memory[i], ...before)));
     const barrier = uop(Ops.BARRIER, dtypes.void, filled);
     stages.forEach((x, i) => this.memory.set(x, 0, after(memory[i], barrier)));
-  }
-
-  /** Tiles of a ring that a copy engine brings. */
-  private shareBoxes({ stages, memory, sizes, loop, depth }: RingTiles): void {
-    const { copies } = this, threads = stages[0].src.find((r) => r.op === Ops.RANGE && kindOf(r) === AxisKind.LOCAL)!;
-    const barriers = uop(Ops.LOCAL, dtypes.int64, [], new LocalArg(this.context.nextLocal(), depth, "shared"));
-    const tiles = stages.map((u, i) => {
-      return { memory: memory[i], box: u.src[0], size: sizes[i], width: argOf(u, Ops.STAGE).width };
-    });
-    const late = this.late(depth), isFirst = threads.eq(0), engine = stages[0].src[0].arg as CopyEngine;
-    const { bases, slots } = engine.fillRing({ tiles, depth, loop, late, barriers, isFirst });
-    stages.forEach((x, i) => {
-      copies.register(bases[i]);
-      this.memory.set(x, 0, bases[i]);
-      this.slots.set(x, slots[i]);
-    });
   }
 
   /** The units of the kernel, if it has any. */
@@ -220,32 +203,59 @@ export class StageMemory {
     return this.units()?.shared?.[0] !== undefined && depth > 2 ? 1 : 0;
   }
 
-  private shareRing({ stages, memory, sizes, loop, depth }: RingTiles): void {
-    const { copies } = this, positions = this.stepPositions(stages), { dtype } = loop, last = lastOf(loop);
+  /** Fills the buffers of a ring: an engine does, or threads do. */
+  private shareRing(ring: RingTiles): void {
+    const { stages, memory, sizes, loop, depth } = ring, { copies } = this, isBoxed = isOfBoxes(stages[0]);
+    const units = this.units(), positions = this.stepPositions(stages);
     // elements that one access may read stay together
-    const units = this.units(), late = this.late(depth);
     const together = units !== undefined ? 1 : Math.max(...stages.map((x) => Math.floor(WIDE / x.dtype.itemsize)));
-    const { bases, slots } = fillRing({
+    // copies of an engine take no time, and a unit that is still busy holds up who gives it more: they come first
+    const isAtOnce = isBoxed || (units?.shared !== undefined && depth > 2);
+    const steps = isAtOnce ? 1 : Math.ceil(prod(positions.map((p) => copies.sizes[p])) / together);
+    const filled = fillRing({
       memory,
       sizes,
       depth,
       loop,
-      tileAt: (k) =>
-        k.op === Ops.CONST && last.op === Ops.CONST
-          ? constant(Math.min(k.value, last.value), dtype)
-          : k.lt(last).where(k, last),
-      fill: (i, base, tile, slot) => this.fill(stages[i], base, new Map([[loop, tile]]), slot),
-      // a unit that is still busy holds up who gives it more: copies come first
-      steps: units?.shared !== undefined && depth > 2
-        ? 1
-        : Math.ceil(prod(positions.map((p) => copies.sizes[p])) / together),
-      late,
+      copies: isBoxed ? this.boxCopies(ring) : this.threadCopies(ring),
+      steps,
+      late: this.late(depth),
     });
     stages.forEach((x, i) => {
-      this.memory.set(x, 0, bases[i][0]);
-      this.slots.set(x, slots[i]);
-      if (bases[i].length > 1) this.rings.set(x, { bases: bases[i], positions, together });
+      const bases = filled.bases[i];
+      if (isBoxed) copies.register(bases[0]);
+      this.memory.set(x, 0, bases[0]);
+      this.slots.set(x, filled.slots[i]);
+      if (steps > 1) this.rings.set(x, { bases, positions, together });
     });
+  }
+
+  /** What an engine does, at the word of one thread. */
+  private boxCopies({ stages, memory, sizes, loop, depth }: RingTiles): RingCopies {
+    const threads = stages[0].src.find((r) => r.op === Ops.RANGE && kindOf(r) === AxisKind.LOCAL)!;
+    const barriers = uop(Ops.LOCAL, dtypes.int64, [], new LocalArg(this.context.nextLocal(), depth, "shared"));
+    const tiles = stages.map((u, i) => {
+      return { memory: memory[i], box: u.src[0], size: sizes[i], width: argOf(u, Ops.STAGE).width };
+    });
+    const engine = stages[0].src[0].arg as CopyEngine;
+    return engine.copiesTo({ tiles, depth, loop, barriers, isFirst: threads.eq(0) });
+  }
+
+  /** What each thread does: its part of a tile, past the end of the last one, which nobody reads. */
+  private threadCopies({ stages, memory, sizes, loop }: RingTiles): RingCopies {
+    const last = lastOf(loop), isKnown = last.op === Ops.CONST;
+    return {
+      start: [],
+      fill: (order, k, slot) => {
+        const tile = isKnown && k.op === Ops.CONST
+          ? constant(Math.min(k.value, last.value), loop.dtype)
+          : k.lt(last).where(k, last);
+        const moved = new Map([[loop, tile]]);
+        const copies = stages.flatMap((u, i) => this.fill(u, after(memory[i], ...order), moved, slot(sizes[i])));
+        return { copies, done: [uop(Ops.ASYNC_COMMIT, dtypes.void, copies)] };
+      },
+      wait: (order, _, ahead) => uop(Ops.ASYNC_WAIT, dtypes.void, [...order, loop], ahead),
+    };
   }
 
   /** The unrolled ranges that all reads of the STAGEs depend on, by position; none where they differ. */

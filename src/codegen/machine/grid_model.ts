@@ -20,7 +20,7 @@ import { isAlu, Ops, opWork } from "../../uop/core/ops.ts";
 import { dependsOn } from "../../uop/core/ranges.ts";
 import { range, toposort, type UOp } from "../../uop/core/uop.ts";
 import type { Region } from "./access.ts";
-import type { GridPlan, PlanAxis } from "./grid_plan.ts";
+import { type GridAxis, type GridPlan, isInside, type PlanAxis } from "./grid_plan.ts";
 import { AccessTraffic, type Digit, SECTOR } from "./grid_traffic.ts";
 import { CLOCK, LANES, LAUNCH, QUOTIENT_WORK } from "./grid_rates.ts";
 import { hopPlaces } from "./group_hops.ts";
@@ -195,20 +195,18 @@ export class GridModel {
   private readonly costs: readonly RegionCost[];
   private readonly touched: number;
 
-  /**
-   * @param ranges of the axes, which have `sizes`
-   * @param inner of axes that were merged, iterations of the innermost one
-   * @param loops how many axes are loops; those that follow are copies of an output already
-   */
+  /** How many axes are of the output. */
+  private readonly outputs: number;
+  private readonly sizes: readonly number[];
+
   constructor(
     private readonly regions: readonly Region[],
-    private readonly outputs: number,
+    private readonly axes: readonly GridAxis[],
     private readonly caps: Capabilities,
-    ranges: readonly UOp[],
-    private readonly sizes: readonly number[],
-    inner: readonly number[] = sizes,
-    private readonly loops: number = sizes.length,
   ) {
+    const ranges = axes.map((a) => a.range), sizes = axes.map((a) => a.size), inner = axes.map((a) => a.inner);
+    this.outputs = axes.filter((a) => a.role === "output").length;
+    this.sizes = sizes;
     this.grid = caps.grid!;
     this.costs = regions.map((region) => ({
       region,
@@ -352,7 +350,7 @@ export class GridModel {
       const work = workOf(r);
       if (!isGrouped && work <= REPEATED_REDUCE) continue;
       // inside of another one
-      if (r.axes.some((here, i) => here && i >= this.outputs && i < this.loops && !r.own.includes(i))) continue;
+      if (r.axes.some((here, i) => here && isInside(this.axes[i]) && !r.own.includes(i))) continue;
       for (let i = 0; i < this.outputs; i++) {
         if (r.axes[i]) continue;
         serial[i] ||= !(isGrouped && regions.some((x) => x.kind === "reduce" && x.axes[i] && workOf(x) >= work));
@@ -424,7 +422,7 @@ export class GridModel {
     // results that stand side by side already are all computed from all that is read
     let values = r.kind === "reduce"
       ? around * r.lanes
-      : axes.length > this.loops && r.kind === "store"
+      : this.axes.some((a) => a.role === "copies") && r.kind === "store"
       ? around * r.root.src[1].dtype.itemsize / 4
       : 0;
     const each: number[] = [];

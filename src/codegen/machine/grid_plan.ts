@@ -5,7 +5,32 @@
  * @module
  */
 import { ceilDiv } from "../../helpers/math.ts";
-import type { AxisOpt, Opt } from "../opt/opt.ts";
+import type { UOp } from "../../uop/core/uop.ts";
+import type { Axis } from "../opt/axis.ts";
+import type { AxisOpt } from "../opt/opt.ts";
+
+/** An axis of a kernel on a grid, before anything is split off it; those of the output come first. */
+export interface GridAxis {
+  readonly range: UOp;
+  /** Plans split those of the output and of reductions: a STAGE keeps its own, and of copies there is no loop. */
+  readonly role: Axis["role"] | "copies";
+  /** Iterations; where they are not known as many as to count with. */
+  readonly size: number;
+  /** Iterations that lie as its stride says: of axes that were merged, the innermost one's. */
+  readonly inner: number;
+  /** Does it end at a variable? It has no whole pieces, nor wide accesses, part of which may lie behind the end. */
+  readonly isOpen: boolean;
+}
+
+/** May a plan split an axis? */
+export function isSplit({ role }: Pick<GridAxis, "role">): boolean {
+  return role === "output" || role === "reduce";
+}
+
+/** Is an axis a loop inside of those of the output? */
+export function isInside({ role }: Pick<GridAxis, "role">): boolean {
+  return role === "reduce" || role === "stage";
+}
 
 /** What was split off an axis: copies within a thread, or threads of a group. */
 export interface PlanPiece {
@@ -16,17 +41,20 @@ export interface PlanPiece {
 }
 
 /** An axis of a plan. */
-export interface PlanAxis {
-  /** Iterations, with those of padding. */
+export interface PlanAxis extends Pick<GridAxis, "role" | "isOpen"> {
+  /** Iterations, with those of padding; of one that is open those of its blocks, which its pieces fill. */
   size: number;
   /** What is left to loops and groups. */
   rest: number;
   /** Copies within a thread, and threads, in all. */
   copies: number;
   threads: number;
-  /** Does it end at a variable? Then it is cut in blocks that its pieces fill, `size` iterations as a rule. */
-  readonly isOpen: boolean;
   readonly pieces: PlanPiece[];
+}
+
+function unsplit({ role, size, isOpen }: GridAxis): PlanAxis {
+  const isCopies = role === "copies", pieces = isCopies ? [{ isThread: false, size, stride: 1 }] : [];
+  return { role, size, rest: isCopies ? 1 : size, copies: isCopies ? size : 1, threads: 1, isOpen, pieces };
 }
 
 /** A list of opts on its way. */
@@ -34,41 +62,8 @@ export class GridPlan {
   readonly opts: AxisOpt[] = [];
   readonly axes: readonly PlanAxis[];
 
-  /**
-   * @param sizes iterations of the axes, those of the output first
-   * @param outputs how many are of the output
-   * @param isFixed which axes are not split: those of a STAGE, and those that are copies
-   * @param isOpen which axes end at a variable
-   * @param loops how many axes are loops; those that follow are copies already
-   */
-  constructor(
-    sizes: readonly number[],
-    private readonly outputs: number,
-    private readonly isFixed: readonly boolean[] = [],
-    isOpen: readonly boolean[] = [],
-    loops: number = sizes.length,
-  ) {
-    this.axes = sizes.map((size, i) =>
-      i < loops
-        ? { size, rest: size, copies: 1, threads: 1, isOpen: isOpen[i] === true, pieces: [] }
-        : { size, rest: 1, copies: size, threads: 1, isOpen: false, pieces: [{ isThread: false, size, stride: 1 }] }
-    );
-  }
-
-  /** The plan that a list of opts is; undefined where it has others than those of axes. */
-  static of(opts: readonly Opt[], sizes: readonly number[], outputs: number): GridPlan | undefined {
-    const plan = new GridPlan(sizes, outputs);
-    for (const o of opts) {
-      if (!("size" in o)) return undefined;
-      const axis = "reduce" in o ? o.reduce + outputs : o.axis;
-      const isMade = o.op === "PADTO"
-        ? plan.pad(axis, o.size)
-        : o.op === "UPCAST" || o.op === "UNROLL"
-        ? plan.copy(axis, o.size)
-        : (o.op === "LOCAL" || o.op === "GROUP") && plan.share(axis, o.size);
-      if (!isMade) return undefined;
-    }
-    return plan;
+  constructor(axes: readonly GridAxis[]) {
+    this.axes = axes.map(unsplit);
   }
 
   /** Splits `k` copies off an axis; false, and nothing done, where that is not possible. */
@@ -82,7 +77,7 @@ export class GridPlan {
   /** Rounds an axis up to a multiple. */
   pad(axis: number, k: number): boolean {
     const a = this.axes[axis];
-    if (a === undefined || this.isFixed[axis] || a.pieces.length > 0 || k < 2) return false;
+    if (a === undefined || !isSplit(a) || a.pieces.length > 0 || k < 2) return false;
     if (a.isOpen || a.size % k === 0) return true; // blocks are as large as their pieces
     a.size = a.rest = ceilDiv(a.size, k) * k;
     this.opts.push({ op: "PADTO", axis, size: k });
@@ -96,9 +91,10 @@ export class GridPlan {
   }
 
   private split(axis: number, k: number, isThread: boolean): boolean {
-    const a = this.axes[axis], isReduce = axis >= this.outputs;
     if (k === 1) return true;
-    if (a === undefined || this.isFixed[axis] || k > a.rest) return false;
+    const a = this.axes[axis];
+    if (a === undefined || !isSplit(a) || k > a.rest) return false;
+    const isReduce = a.role === "reduce";
     if (a.isOpen) {
       this.block(axis, a.copies * a.threads * k);
       a.size = ceilDiv(a.rest, k) * a.copies * a.threads * k;
@@ -113,9 +109,13 @@ export class GridPlan {
     a.rest = ceilDiv(a.rest, k);
     this.opts.push(
       isReduce
-        ? { op: isThread ? "GROUP" : "UNROLL", reduce: axis - this.outputs, size: k }
+        ? { op: isThread ? "GROUP" : "UNROLL", reduce: axis - this.outputs(), size: k }
         : { op: isThread ? "LOCAL" : "UPCAST", axis, size: k },
     );
     return true;
+  }
+
+  private outputs(): number {
+    return this.axes.findIndex(({ role }) => role !== "output");
   }
 }

@@ -11,10 +11,10 @@ import { chainOf, type SharedTile, TensorCore, type TileOffset } from "../../ren
 import { CarrierArg } from "../../uop/core/carrier.ts";
 import { isOfItsKey, sumsOf } from "../../uop/core/carrier_key.ts";
 import type { UOp } from "../../uop/core/uop.ts";
-import { type GraphData, graphData, graphOf, type RecordFormat } from "../../uop/graph/graph_data.ts";
+import { type GraphData, graphData, graphOf, type RecordFormat, RecordFormats } from "../../uop/graph/graph_data.ts";
 
 /** Arguments of nodes that kernels have beside those of graphs. */
-const RECORDS: readonly RecordFormat[] = [
+const KERNEL_RECORDS: readonly RecordFormat[] = [
   {
     name: "KernelInfo",
     is: (arg) => arg instanceof KernelInfo,
@@ -51,6 +51,8 @@ const RECORDS: readonly RecordFormat[] = [
   },
 ];
 
+const RECORDS = new RecordFormats(KERNEL_RECORDS);
+
 /** Kernels as data, and what they are made of: nodes of ops that only kernels have, too. */
 export function kernelGraph(roots: readonly UOp[]): GraphData {
   return graphData(roots, RECORDS);
@@ -70,6 +72,7 @@ const OWN_CARRIERS: RecordFormat = {
   },
   read: () => undefined,
 };
+const TEXT_RECORDS = new RecordFormats([OWN_CARRIERS, ...KERNEL_RECORDS]);
 
 /**
  * The nodes and all below them as text: two graphs have one text if and only if they are the same. undefined where an
@@ -77,7 +80,7 @@ const OWN_CARRIERS: RecordFormat = {
  */
 export function kernelText(nodes: readonly UOp[]): string | undefined {
   try {
-    return JSON.stringify(graphData(nodes, [OWN_CARRIERS, ...RECORDS]));
+    return JSON.stringify(graphData(nodes, TEXT_RECORDS));
   } catch (error) {
     if (error instanceof FormatError) return undefined;
     throw error;

@@ -216,132 +216,177 @@ const RECORDS: readonly RecordFormat[] = [
   ),
 ];
 
-/** A table that gives each thing one position. */
-class Table<K, T> {
-  readonly rows: T[] = [];
-  private readonly places = new Map<K, number>();
-  /** The position of what has this key; `make` gives its row. */
-  at(key: K, make: () => T): number {
-    let at = this.places.get(key);
-    if (at === undefined) {
-      const row = make();
-      this.places.set(key, at = this.rows.push(row) - 1);
+/** Formats of records: `more`, and those of this layer. */
+export class RecordFormats {
+  private readonly all: readonly RecordFormat[];
+  private readonly byName: ReadonlyMap<string, RecordFormat>;
+  private readonly byClass = new Map<unknown, RecordFormat>();
+
+  constructor(more: readonly RecordFormat[] = []) {
+    this.all = [...more, ...RECORDS];
+    this.byName = new Map(this.all.map((r) => [r.name, r]));
+  }
+
+  /** How a record is written; undefined where that is not known. */
+  of(arg: ArgRecord): RecordFormat | undefined {
+    if (arg instanceof CarrierArg) return this.all.find((r) => r.is(arg)); // whatever class it is of
+    let format = this.byClass.get(arg.constructor);
+    if (format === undefined) {
+      format = this.all.find((r) => r.is(arg));
+      if (format !== undefined) this.byClass.set(arg.constructor, format);
     }
-    return at;
+    return format;
+  }
+
+  /** How records of this name are read; undefined where there are none. */
+  named(name: string): RecordFormat | undefined {
+    return this.byName.get(name);
   }
 }
 
-/** Records that graphs take for one, by their hashes: one of each. */
-class SameRecords {
-  private readonly byHash = new Map<number, ArgRecord[]>();
-  /** The first record that is the same as this one: itself where it is new. */
-  first(arg: ArgRecord): ArgRecord {
-    const found = this.byHash.get(arg.hash);
-    if (found === undefined) this.byHash.set(arg.hash, [arg]);
-    else {
-      for (const other of found) if (other === arg || other.same(arg)) return other;
-      found.push(arg);
-    }
-    return arg;
-  }
-}
+/** Those of this layer alone. */
+const GRAPH_RECORDS = new RecordFormats();
 
 function refuse(action: "write" | "read", reason: string): never {
   throw new FormatError(action, { file: "a graph", reason });
 }
 
+/** A table that gives each thing one position. */
+class Table<K, T> {
+  readonly rows: T[] = [];
+  private readonly places = new Map<K, number>();
+  constructor(private readonly make: (key: K) => T) {}
+  /** The position of what has this key. */
+  at(key: K): number {
+    let at = this.places.get(key);
+    if (at === undefined) this.places.set(key, at = this.rows.push(this.make(key)) - 1);
+    return at;
+  }
+}
+
+function nameOf(op: Ops): string {
+  return opName[op];
+}
+function lanesOf(d: DType): [name: string, lanes: number] {
+  return [d.scalar.name, d.count];
+}
+function storageData({ id, device, dtype, size }: Storage): StorageData {
+  return { id, device, dtype: dtype.name, size };
+}
+
 /** A number that a Map takes for 0. */
 const NEGATIVE_ZERO = Symbol("-0");
 
-class GraphWriter {
-  private readonly ops = new Table<number, string>();
-  private readonly dtypes = new Table<DType, [string, number]>();
-  /** By number, text or record. */
-  private readonly args = new Table<number | string | symbol | ArgRecord, ArgData>();
-  private readonly same = new SameRecords();
-  /** Carriers by their text: graphs compare their keys alone. */
-  private readonly carriers = new Map<string, CarrierArg>();
-  private readonly formats = new Map<unknown, RecordFormat>();
-  private readonly storages = new Table<Storage, StorageData>();
-  private readonly nodes: [number, number, number, ...number[]][] = [];
-  private readonly rows = new Map<UOp, number>();
-  private readonly rowOf = (u: UOp): number => {
-    this.add([u]);
-    return this.rows.get(u)!;
-  };
+/** An argument that has a row. */
+interface WrittenArg {
+  readonly arg: ArgRecord;
+  readonly row: number;
+}
 
-  constructor(private readonly records: readonly RecordFormat[]) {}
+class GraphWriter {
+  private readonly ops = new Table(nameOf);
+  private readonly dtypes = new Table(lanesOf);
+  private readonly storages = new Table(storageData);
+  private readonly args: ArgData[] = [];
+  /** Rows of numbers and texts, and of carriers: they are as their text is, graphs compare their keys alone. */
+  private readonly values = new Map<number | string | symbol | CarrierArg, number>();
+  private readonly carriers = new Map<string, number>();
+  /** Other records by their hashes, or the next number that is free: one of those that are the same. */
+  private readonly records = new Map<number, WrittenArg>();
+  private readonly nodes: (readonly [number, number, number, ...number[]])[] = [];
+  /** The nodes, in which stands their row. */
+  private readonly written: UOp[] = [];
+
+  constructor(private readonly formats: RecordFormats) {}
 
   write(roots: readonly UOp[]): GraphData {
     this.add(roots);
-    const { ops, dtypes, args, storages, nodes, rows } = this;
+    const { ops, dtypes, args, storages, nodes } = this;
     return {
       format: GRAPH_FORMAT,
       version: GRAPH_VERSION,
       ops: ops.rows,
       dtypes: dtypes.rows,
-      args: args.rows,
+      args,
       storages: storages.rows,
       nodes,
-      roots: roots.map((u) => rows.get(u)!),
+      roots: roots.map(rowOf),
     };
+  }
+
+  /** The row of a node that an argument names. */
+  rowOf(u: UOp): number {
+    this.add([u]);
+    return u.at;
   }
 
   /** Gives each of these nodes a row; those below them have theirs before. */
   private add(roots: readonly UOp[]): void {
-    const { rows, nodes } = this;
+    const { written, nodes } = this;
     for (const u of toposort(roots)) {
-      if (rows.has(u)) continue;
-      const { op, dtype, src } = u, arg = this.arg(u);
-      const row: [number, number, number, ...number[]] = [
-        this.ops.at(op, () => opName[op]),
-        this.dtypes.at(dtype, () => [dtype.scalar.name, dtype.count]),
-        arg,
-      ];
-      for (const s of src) row.push(rows.get(s)!);
-      rows.set(u, nodes.push(row) - 1);
+      if (written[u.at] === u) continue;
+      const { op, dtype, src } = u, arg = this.argRow(u);
+      nodes.push([this.ops.at(op), this.dtypes.at(dtype), arg, ...src.map(rowOf)]);
+      u.at = written.push(u) - 1;
     }
   }
 
-  private arg({ op, arg }: UOp): number {
+  /** The row of a node's argument; -1 where it has none. */
+  private argRow(u: UOp): number {
+    const { arg } = u;
     if (arg === undefined) return -1;
-    if (typeof arg !== "object") return this.args.at(Object.is(arg, -0) ? NEGATIVE_ZERO : arg, () => fieldData(arg));
-    if (arg instanceof CarrierArg) {
-      const data = this.record(op, arg), text = JSON.stringify(data), first = this.carriers.get(text) ?? arg;
-      this.carriers.set(text, first);
-      return this.args.at(first, () => data);
-    }
-    return this.args.at(this.same.first(arg), () => this.record(op, arg));
+    if (arg instanceof CarrierArg) return this.carrierRow(u, arg);
+    return typeof arg === "object" ? this.recordRow(u, arg) : this.valueRow(arg);
   }
 
-  private record(op: Ops, arg: ArgRecord): ArgData {
-    if (arg instanceof BufferArg) return { record: "BufferArg", fields: [this.storage(arg.storage), arg.version] };
-    const format = this.formatOf(arg);
+  private valueRow(value: number | string): number {
+    const key = Object.is(value, -0) ? NEGATIVE_ZERO : value;
+    let row = this.values.get(key);
+    if (row === undefined) this.values.set(key, row = this.args.push(fieldData(value)) - 1);
+    return row;
+  }
+
+  private carrierRow(u: UOp, carrier: CarrierArg): number {
+    let row = this.values.get(carrier);
+    if (row !== undefined) return row;
+    const data = this.record(u, carrier), text = JSON.stringify(data);
+    row = this.carriers.get(text) ?? this.args.push(data) - 1;
+    this.carriers.set(text, row);
+    this.values.set(carrier, row);
+    return row;
+  }
+
+  private recordRow(u: UOp, arg: ArgRecord): number {
+    const { records } = this;
+    let place = arg.hash;
+    for (let known: WrittenArg | undefined; (known = records.get(place)) !== undefined; place++) {
+      if (known.arg === arg || known.arg.same(arg)) return known.row;
+    }
+    const written = { arg, row: -1 };
+    records.set(place, written);
+    const data = this.record(u, arg); // may write others
+    return written.row = this.args.push(data) - 1;
+  }
+
+  private record({ op }: UOp, arg: ArgRecord): ArgData {
+    if (arg instanceof BufferArg) return { record: "BufferArg", fields: [this.storages.at(arg.storage), arg.version] };
+    const format = this.formats.of(arg);
     if (format === undefined) {
       return refuse(
         "write",
         `the argument of a ${opName[op]} (${arg}) is a function of the program; realize it before`,
       );
     }
-    return { record: format.name, fields: format.write(arg).map((f) => fieldData(f, this.rowOf)) };
-  }
-
-  private formatOf(arg: ArgRecord): RecordFormat | undefined {
-    if (arg instanceof CarrierArg) return this.records.find((r) => r.is(arg)); // whatever class it is of
-    let format = this.formats.get(arg.constructor);
-    if (format === undefined) {
-      format = this.records.find((r) => r.is(arg));
-      if (format !== undefined) this.formats.set(arg.constructor, format);
-    }
-    return format;
-  }
-
-  private storage(s: Storage): number {
-    return this.storages.at(s, () => ({ id: s.id, device: s.device, dtype: s.dtype.name, size: s.size }));
+    return { record: format.name, fields: format.write(arg).map((f) => fieldData(f, this)) };
   }
 }
 
-function fieldData(field: Field, row?: (u: UOp) => number): FieldData {
+/** Where a node stands that was written. */
+function rowOf(u: UOp): number {
+  return u.at;
+}
+
+function fieldData(field: Field, writer?: GraphWriter): FieldData {
   if (field === undefined) return null;
   if (typeof field === "number") {
     return Number.isFinite(field) && !Object.is(field, -0)
@@ -349,8 +394,8 @@ function fieldData(field: Field, row?: (u: UOp) => number): FieldData {
       : { number: Object.is(field, -0) ? "-0" : String(field) };
   }
   if (typeof field !== "object") return field;
-  if (field instanceof UOp) return { node: row!(field) };
-  if (Array.isArray(field)) return field.map((f) => fieldData(f, row));
+  if (field instanceof UOp) return { node: writer!.rowOf(field) };
+  if (Array.isArray(field)) return field.map((f) => fieldData(f, writer));
   return field instanceof DType ? { dtype: field.scalar.name, count: field.count } : field as OpField;
 }
 
@@ -388,7 +433,7 @@ class GraphReader {
   private readonly args: Arg[] = [];
   constructor(
     private readonly data: GraphData,
-    private readonly records: readonly RecordFormat[],
+    private readonly formats: RecordFormats,
     private readonly buffer: BufferOf,
   ) {}
 
@@ -421,8 +466,7 @@ class GraphReader {
 
   private arg(data: ArgData): Arg {
     if (typeof data !== "object" || data === null || !("record" in data)) return this.field(data) as number | string;
-    const format = this.records.find((r) => r.name === data.record);
-    const made = format?.read(data.fields.map((f) => this.field(f)));
+    const made = this.formats.named(data.record)?.read(data.fields.map((f) => this.field(f)));
     return made ?? refuse("read", `it has an argument ${data.record} ${JSON.stringify(data.fields)}, which is none`);
   }
 
@@ -441,24 +485,24 @@ class GraphReader {
  * The graph of these roots as data that `JSON.stringify` keeps exactly: NaN, -0 and 64-bit values, too. What memory holds
  * is no part of it, nor are lines.
  *
- * @param more formats of records that are of no op here
+ * @param formats of its records
  * @throws {FormatError} where an argument is a function of the program: the formula of a gradient
  */
-export function graphData(roots: readonly UOp[], more: readonly RecordFormat[] = []): GraphData {
-  return new GraphWriter([...more, ...RECORDS]).write(roots);
+export function graphData(roots: readonly UOp[], formats: RecordFormats = GRAPH_RECORDS): GraphData {
+  return new GraphWriter(formats).write(roots);
 }
 
 /**
  * The roots of data: nodes that still exist are these nodes.
  *
- * @param more as {@linkcode graphData} was given
+ * @param formats as {@linkcode graphData} was given
  * @param buffer what BUFFERs become; new memory, which holds nothing, where it is left out
  * @throws {FormatError} for data of another version, or that is none
  */
-export function graphOf(data: GraphData, more: readonly RecordFormat[] = [], buffer?: BufferOf): UOp[] {
+export function graphOf(data: GraphData, formats: RecordFormats = GRAPH_RECORDS, buffer?: BufferOf): UOp[] {
   if (data?.format !== GRAPH_FORMAT) refuse("read", `its format is ${data?.format}, not ${GRAPH_FORMAT}`);
   if (data.version !== GRAPH_VERSION) {
     refuse("read", `it is of version ${data.version}, and this is version ${GRAPH_VERSION}: write it again`);
   }
-  return new GraphReader(data, [...more, ...RECORDS], buffer ?? newBuffers()).read();
+  return new GraphReader(data, formats, buffer ?? newBuffers()).read();
 }

@@ -8,6 +8,7 @@ import assert from "node:assert/strict";
 import { Tensor, Variable } from "../../../mod.ts";
 import { simplifyRanges } from "../../../src/codegen/ast/simplify.ts";
 import { GridCandidates } from "../../../src/codegen/choose/grid_candidates.ts";
+import { gridAxes } from "../../../src/codegen/choose/grid_plans.ts";
 import { regionsOf } from "../../../src/codegen/machine/access.ts";
 import { GridModel } from "../../../src/codegen/machine/grid_model.ts";
 import { inlineRows } from "../../../src/codegen/opt/inline_rows.ts";
@@ -52,24 +53,10 @@ for (const [name, graph] of Object.entries(GRAPHS)) {
       const asts = items.flatMap(({ ast }) => ast === undefined ? [] : [ast]);
       assert.equal(asts.length, 1);
       const ast = inlineRows(simplifyRanges(asts[0])), kernel = new Kernel(ast, true);
-      const { axes } = kernel, outputs = kernel.outputAxes.length, isOpen = axes.map((a) => a.isOpen);
-      const sizes = axes.map((a) => a.isOpen ? a.expected : a.size), vars = isOpen.includes(true) ? [37] : [];
+      const axes = gridAxes(kernel), vars = axes.some((a) => a.isOpen) ? [37] : [];
       const { regions } = regionsOf(ast, axes), isParallel = (i: number): boolean => kernel.isParallel(i);
-      const model = new GridModel(regions, outputs, caps, axes.map((a) => a.range), sizes);
-      const isFixed = axes.map((a) => a.role === "stage");
-      const plans = [
-        ...new GridCandidates({
-          regions,
-          sizes,
-          outputs,
-          caps,
-          isParallel,
-          isFixed,
-          isOpen,
-          inner: sizes,
-          loops: sizes.length,
-        }).all(),
-      ];
+      const model = new GridModel(regions, axes, caps);
+      const plans = new GridCandidates({ regions, axes, caps, isParallel }).all();
       const fitting = plans.filter((p) => model.estimate(p) !== undefined);
       assert.ok(fitting.length >= 4, `${fitting.length} of ${plans.length}`);
       for (const p of fitting) assert.ok(model.estimate(p)!.time >= model.floor * 0.99, p.opts.map(optText).join(" "));

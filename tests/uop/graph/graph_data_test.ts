@@ -165,7 +165,7 @@ Deno.test("graph data: random graphs are read as the nodes that were written", (
   const seen = new Set<string>();
   for (let seed = 0; seed < 60; seed++) {
     const draw = new Draw(seed), roots = draw.graph(80), data = graphData(roots);
-    const read = graphOf(copied(data), [], buffersOf(roots));
+    const read = graphOf(copied(data), undefined, buffersOf(roots));
     roots.forEach((u, i) => assertStrictEquals(read[i], u, `root ${i} of seed ${seed}`));
     assertEquals(graphData(read), data);
     for (const a of data.args) if (typeof a === "object" && a !== null && "record" in a) seen.add(a.record);
