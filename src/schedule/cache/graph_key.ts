@@ -115,7 +115,7 @@ export function graphKey(roots: readonly UOp[], extra: readonly Arg[] = [], exac
         slots.set(storage, slot = storages.length);
         storages.push(storage);
       }
-      ints.push(slot, storage.size, version - storage.version);
+      ints.push(slot, storage.size, version - storage.version, storage.staging ? 1 : 0);
       args.push(storage.device);
     } else if (u.op === Ops.CONST && !exact && isParameter(u, hasBound)) {
       constants.push(argOf(u, Ops.CONST) as number);
