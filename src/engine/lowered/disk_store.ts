@@ -29,11 +29,18 @@ const MARK = "lowered ", CHECK_LENGTH = 32;
 /** What the store calls kernels that it has, or will once they are compiled. */
 export const namesOfPrograms: WeakMap<LinearProgram, string> = new WeakMap();
 
+/** What of a kind was read, written, and found damaged so far in this process. */
+export interface StoreCounts {
+  /** What one of them is called. */
+  readonly what: string;
+  read: number;
+  written: number;
+  damaged: number;
+}
+
 /** Which of the two lines of an entry. */
 type Which = 0 | 1;
 
-/** Entries found damaged so far in this process. */
-export const damage: { count: number } = { count: 0 };
 let library: { readonly text: string | undefined } | undefined;
 const identities = new WeakMap<Renderer, { readonly text: string | undefined }>();
 const stores = new Map<string, DiskStore>();
@@ -44,6 +51,7 @@ export class DiskStore {
   private isUsed = false;
   private isSwept = false;
   private canWrite = true;
+  private readonly broken = new Set<string>();
 
   /** @param root of the cache @param library as {@linkcode libraryText} names it */
   constructor(private readonly root: string, library: string) {
@@ -54,8 +62,16 @@ export class DiskStore {
     return `${this.folder}/${key}`;
   }
 
-  /** The wanted lines of the last entry of a key in which they are whole; undefined where there is none. @param what it is about */
-  lines(key: string, wanted: readonly Which[], what: string): string[] | undefined {
+  /** Tells once that what is known under a key is damaged. */
+  private damaged(key: string, counted: StoreCounts): void {
+    if (this.broken.has(key)) return;
+    this.broken.add(key);
+    counted.damaged++;
+    if (envNumber("DEBUG") >= 1) debugPrint(`${this.path(key)} is damaged; its ${counted.what} is made again`);
+  }
+
+  /** The wanted lines of the last entry of a key in which they are whole; undefined where there is none. */
+  lines(key: string, wanted: readonly Which[], counted: StoreCounts): string[] | undefined {
     let text: string;
     try {
       text = hostFiles()!.readTextFileSync(this.path(key));
@@ -74,27 +90,28 @@ export class DiskStore {
       if (wanted.every(isWhole)) return wanted.map((which) => lines[which] ?? "");
       end = start;
     }
-    damage.count++;
-    if (envNumber("DEBUG") >= 1) debugPrint(`${this.path(key)} is damaged; its ${what} is lowered again`);
+    this.damaged(key, counted);
     return undefined;
   }
 
   /** What is known under a key, which is used: its wanted lines. */
-  use(key: string, wanted: readonly Which[], what: string): string[] | undefined {
-    const lines = this.lines(key, wanted, what);
+  use(key: string, wanted: readonly Which[], counted: StoreCounts): string[] | undefined {
+    const lines = this.lines(key, wanted, counted);
     if (!this.isUsed) {
       this.isUsed = true;
       markUsed(this.folder);
     }
-    if (lines !== undefined) markUsed(this.path(key));
+    if (lines === undefined) return undefined;
+    markUsed(this.path(key));
+    counted.read++;
     return lines;
   }
 
-  /** Keeps two lines, which `make` gives, or nothing; says whether it did. */
-  set(key: string, make: () => readonly [string, string] | undefined): boolean {
-    if (!this.canWrite) return false;
+  /** Keeps two lines, which `make` gives, or nothing. */
+  set(key: string, counted: StoreCounts, make: () => readonly [string, string] | undefined): void {
+    if (!this.canWrite) return;
     const lines = make();
-    if (lines === undefined) return false;
+    if (lines === undefined) return;
     const [head, list] = lines, check = (which: Which): string => digest(`${key}${which}${lines[which]}`);
     try {
       const files = hostFiles()!;
@@ -106,12 +123,11 @@ export class DiskStore {
       // one append: others see all of it, or what does not agree with its digest
       const entry = `\n${MARK}${check(0)} ${check(1)}\n${head}\n${list}\n`;
       files.writeTextFileSync(this.path(key), entry, { append: true });
-      return true;
+      counted.written++;
     } catch (error) {
       this.canWrite = false;
-      if (envNumber("DEBUG") < 1) return false;
+      if (envNumber("DEBUG") < 1) return;
       debugPrint(`${this.folder} cannot be written (${(error as Error).message}): kernels are lowered in each process`);
-      return false;
     }
   }
 

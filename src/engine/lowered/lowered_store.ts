@@ -16,7 +16,14 @@ import { type LinearProgram, programOf, type ProgramParam, type Renderer } from 
 import { TextArg } from "../../uop/core/custom_arg.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import type { LoweredKernels } from "../front/runners.ts";
-import { damage, type DiskStore, identityOf, LOWERING_FLAGS, namesOfPrograms, storeNow } from "./disk_store.ts";
+import {
+  type DiskStore,
+  identityOf,
+  LOWERING_FLAGS,
+  namesOfPrograms,
+  type StoreCounts,
+  storeNow,
+} from "./disk_store.ts";
 import { kernelsOfText, kernelText } from "./kernel_data.ts";
 import { schedules } from "./schedule_store.ts";
 
@@ -93,13 +100,12 @@ function dtypeOf(name: string, lanes: number): DType {
   return toDType(name).vec(lanes);
 }
 
-/** Kernels read and written so far in this process, entries found damaged, and lists of kernels that were read. */
-export const storeStats: { read: number; written: number; readonly damaged: number; lists: number } = {
+/** Kernels read, written, and found damaged so far in this process, and lists of kernels that were read. */
+export const storeStats: StoreCounts & { lists: number } = {
+  what: "kernel",
   read: 0,
   written: 0,
-  get damaged(): number {
-    return damage.count;
-  },
+  damaged: 0,
   lists: 0,
 };
 
@@ -118,11 +124,10 @@ export function loweredKey(ast: UOp, renderer: Renderer): string | undefined {
 
 /** The kernel that a store has under a key. @param lower makes it anew, where its list is damaged */
 function read(store: DiskStore, key: string, lower: () => LinearProgram): LinearProgram | undefined {
-  const head = store.use(key, [0], "kernel");
+  const head = store.use(key, [0], storeStats);
   if (head === undefined) return undefined;
-  storeStats.read++;
   const made: LinearProgram = programFrom(head[0], () => {
-    const list = store.lines(key, [1], "kernel");
+    const list = store.lines(key, [1], storeStats);
     if (list !== undefined) {
       storeStats.lists++;
       return kernelsOfText(list[0]);
@@ -158,11 +163,10 @@ function keepLowered(programs: readonly Program[]): void {
     const own = owed.get(linear);
     if (own === undefined) continue;
     owed.delete(linear);
-    const isKept = own.store.set(own.key, () => {
+    own.store.set(own.key, storeStats, () => {
       const text = programText(linear, compiled);
       return text === undefined ? undefined : [text.head, text.list];
     });
-    if (isKept) storeStats.written++;
   }
 }
 

@@ -16,7 +16,7 @@ import type { StoredSchedules, Wanted } from "../../schedule/stored_schedules.ts
 import { OwnArg } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { deviceOf, movedToDevice } from "../../uop/core/shape.ts";
-import { type DiskStore, identityOf, LOWERING_FLAGS, storeNow } from "./disk_store.ts";
+import { type DiskStore, identityOf, LOWERING_FLAGS, type StoreCounts, storeNow } from "./disk_store.ts";
 import { schedulerText } from "./library_text.ts";
 import { scheduleLines, scheduleOf, wantedText } from "./schedule_data.ts";
 
@@ -28,8 +28,8 @@ export const SCHEDULING_FLAGS: readonly ContextVar[] = [
   "MAX_BUFFER_SIZE",
 ];
 
-/** Schedules written so far in this process. */
-export const scheduleStoreStats: { written: number } = { written: 0 };
+/** Schedules read, written, and found damaged so far in this process. */
+export const scheduleStats: StoreCounts = { what: "schedule", read: 0, written: 0, damaged: 0 };
 
 let scheduler: { readonly digest: string | undefined } | undefined;
 const texts = new WeakMap<Device, string>();
@@ -81,7 +81,7 @@ function placeOf(wanted: Wanted): Place | undefined {
   const text = scheduler.digest === undefined ? undefined : wantedText(wanted);
   if (text === undefined) return undefined;
   const flags = SCHEDULING_FLAGS.map((f) => envNumber(f)).join();
-  return { store, key: digest(`schedule ${scheduler.digest}\n${flags}\n${known}${text}`) };
+  return { store, key: `${digest(`${scheduler.digest}\n${flags}\n${known}${text}`)}.schedule` };
 }
 
 /** Schedules that are to be kept once their kernels are compiled. */
@@ -89,7 +89,7 @@ const owed = new WeakMap<Lowered, Place>();
 
 /** What `read` makes of the schedule that is known, else what `lower` makes. */
 function scheduledBefore<V extends Lowered>(wanted: Wanted, read: (known: Lowered) => V, lower: () => V): V {
-  const place = placeOf(wanted), lines = place?.store.use(place.key, [0, 1], "schedule");
+  const place = placeOf(wanted), lines = place?.store.use(place.key, [0, 1], scheduleStats);
   if (lines !== undefined) return read(scheduleOf(lines[0], lines[1]));
   const made = lower();
   if (place !== undefined) owed.set(made, place);
@@ -101,7 +101,7 @@ function keepSchedule(made: Lowered, programs: ReadonlyMap<TemplateItem, Program
   const place = owed.get(made);
   if (place === undefined) return;
   owed.delete(made);
-  if (place.store.set(place.key, () => scheduleLines(made, programs))) scheduleStoreStats.written++;
+  place.store.set(place.key, scheduleStats, () => scheduleLines(made, programs));
 }
 
 /** The store, as the scheduler takes it. */
