@@ -87,7 +87,7 @@ export interface BoundSchedule {
   readonly made: readonly Storage[];
   /** The nodes of the graph, sources first. */
   readonly order: readonly UOp[];
-  /** Whether it was found in the cache. */
+  /** Whether it was found in the cache, or another process had made it. */
   readonly cached: boolean;
   /** Records the results: nodes become buffers, versions advance. Call once, after it ran. */
   commit(): void;
@@ -103,7 +103,7 @@ const MAX_STRUCTURES = 1024;
 
 /** The variants of each structure. */
 const cache = new StructureCache<Variant[]>(MAX_STRUCTURES);
-/** Hits and misses of the schedule cache, and schedules among neither that another process has made. */
+/** Hits and misses of the schedule cache, and how many of what it missed another process had made. */
 export const scheduleCacheStats: { hits: number; misses: number; read: number } = { hits: 0, misses: 0, read: 0 };
 
 /** Empties the schedule cache. */
@@ -343,15 +343,13 @@ function findVariant(keyed: Keyed, views: boolean): Variant {
     if (owesNotes(v)) lowered(keyed, v.free, views && v.hasViews, v);
     return v;
   }
+  scheduleCacheStats.misses++;
   const free = nextFree(key, variants.filter((v) => views || !v.hasViews));
   const read = (known: Lowered): Variant => {
     scheduleCacheStats.read++;
     return variantOf(known, key, free);
   };
-  const make = (): Variant => {
-    scheduleCacheStats.misses++;
-    return lowered(keyed, free, views);
-  };
+  const make = (): Variant => lowered(keyed, free, views);
   const isStored = scheduleTarget.now === undefined;
   const made = isStored ? storedSchedules.now.before({ key, free, views }, read, make) : make();
   owesNotes(made); // they are told
