@@ -43,9 +43,11 @@ export const compiling: { compile(device: Device, asts: readonly UOp[]): Program
 export class CompiledKernel {
   /** Tells runners apart. */
   readonly kind = "CompiledKernel";
+  private readonly step: { readonly ast: UOp | undefined };
   private made: Program | undefined;
   /** The kernel of a step, whose AST may be read when it is asked for. @param program what it was compiled to, if it was */
-  constructor(readonly device: string, private readonly step: { readonly ast: UOp | undefined }, program?: Program) {
+  constructor(readonly device: string, step: { readonly ast: UOp | undefined }, program?: Program) {
+    this.step = step;
     this.made = program;
   }
   /** What it computes. */
