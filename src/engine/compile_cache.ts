@@ -8,9 +8,10 @@ import type { Device } from "../device/device.ts";
 import type { Program } from "../device/program.ts";
 import { envNumber } from "../helpers/env.ts";
 import { ArgumentError, SpecError } from "../helpers/errors.ts";
-import { timed } from "../helpers/spans.ts";
+import { spans, timed } from "../helpers/spans.ts";
 import type { LinearProgram } from "../renderer/renderer.ts";
 import { type GraphKey, graphKey, sameKey } from "../schedule/cache/graph_key.ts";
+import type { TemplateItem } from "../schedule/order/template.ts";
 import { StructureCache } from "../schedule/cache/structure_cache.ts";
 import { notes, owesNotes, wantsNotes } from "../uop/core/notes.ts";
 import { printUOp } from "../uop/core/print.ts";
@@ -28,6 +29,8 @@ import { knownOutcome, type Outcome, searchKernel, tunedKey, whyNotTuned } from 
 const MAX_KERNELS = 1 << 14;
 
 const known = new StructureCache<Program>(MAX_KERNELS);
+/** Kernels by what the store of lowered kernels calls them, and their device. */
+const byName = new Map<string, Program>();
 
 /** Kernels lowered and compiled so far in this process. */
 export const compileStats: { lowered: number; lowerMs: number; compileMs: number } = {
@@ -44,6 +47,7 @@ export const tunedHere: Set<string> = new Set();
 export function forgetKernels(): void {
   forgotten.count++;
   known.clear();
+  byName.clear();
 }
 
 /** Notes what measuring found for a kernel, beside what it was chosen by. */
@@ -123,6 +127,33 @@ function checked(ast: UOp, device: Device): LinearProgram {
   return linear;
 }
 
+/** Lowers kernels, each by one of these, and compiles them in one call. */
+function compileAll(device: Device, lowering: readonly (() => LinearProgram)[]): Program[] {
+  const start = performance.now(), level = envNumber("DEBUG"), counted = level >= 2 ? passTimes() : undefined;
+  let between = start;
+  const made = tellingProgress(device.name, lowering.length, (progress) => {
+    const linear = debugRewrites(() =>
+      lowering.map((lower) => {
+        progress(0, 0);
+        return lower();
+      })
+    );
+    between = performance.now();
+    const name = countText(linear.length, "kernel");
+    return timed("compile", name, () => device.compiler.compile(linear, progress), (programs) => (
+      { device: device.name, subject: programs }
+    ));
+  });
+  compiling.lowered.keep(made);
+  const lowerMs = between - start, compileMs = performance.now() - between;
+  compileStats.lowered += lowering.length;
+  compileStats.lowerMs += lowerMs;
+  compileStats.compileMs += compileMs;
+  if (level >= 1) debugCompile(device, lowering.length, lowerMs, compileMs);
+  if (counted !== undefined) debugPrint(passSharesText(counted));
+  return made;
+}
+
 /** The programs of kernel ASTs on a device; those not seen before are compiled in one call. */
 export function compileKernels(device: Device, asts: readonly UOp[]): Program[] {
   const out = new Map<UOp, Program>();
@@ -140,28 +171,7 @@ export function compileKernels(device: Device, asts: readonly UOp[]): Program[] 
     else missing.push({ key, asts: [ast] });
   }
   if (missing.length > 0) {
-    const start = performance.now(), level = envNumber("DEBUG"), counted = level >= 2 ? passTimes() : undefined;
-    let between = start;
-    const chosen = tellingProgress(device.name, missing.length, (progress) => {
-      const linear = debugRewrites(() =>
-        missing.map((m) => {
-          progress(0, 0);
-          return lowered(m.asts[0], device);
-        })
-      );
-      between = performance.now();
-      const name = countText(linear.length, "kernel");
-      return timed("compile", name, () => device.compiler.compile(linear, progress), (programs) => (
-        { device: device.name, subject: programs }
-      ));
-    });
-    compiling.lowered.keep(chosen);
-    const lowerMs = between - start, compileMs = performance.now() - between;
-    compileStats.lowered += missing.length;
-    compileStats.lowerMs += lowerMs;
-    compileStats.compileMs += compileMs;
-    if (level >= 1) debugCompile(device, missing.length, lowerMs, compileMs);
-    if (counted !== undefined) debugPrint(passSharesText(counted));
+    const chosen = compileAll(device, missing.map(({ asts: [ast] }) => () => lowered(ast, device)));
     const programs = tuned(device, missing.map((m) => m.asts[0]), chosen);
     missing.forEach((m, j) => {
       for (const ast of m.asts) out.set(ast, programs[j]);
@@ -170,4 +180,46 @@ export function compileKernels(device: Device, asts: readonly UOp[]): Program[] 
     });
   }
   return asts.map((ast) => out.get(ast)!);
+}
+
+/**
+ * The programs of steps on a device that are kernels. Those of a schedule that was read are there by name, and no AST is
+ * asked for; what is measured, watched, or missing is compiled of its AST.
+ */
+export function compileSteps(device: Device, steps: readonly TemplateItem[]): Program[] {
+  const isOther = envNumber("BEAM") > 0 || tunedHere.size > 0 || wantsNotes();
+  const read = isOther ? NONE : readPrograms(device, steps);
+  const others = steps.filter(({ stored }) => stored === undefined || !read.has(stored));
+  const made = compileKernels(device, others.map((s) => s.ast!));
+  let n = 0;
+  return steps.map(({ stored }) => (stored === undefined ? undefined : read.get(stored)) ?? made[n++]);
+}
+
+const NONE: ReadonlyMap<string, Program> = new Map();
+
+/** The programs that the store of lowered kernels has of steps, by their names there. */
+function readPrograms(device: Device, steps: readonly TemplateItem[]): ReadonlyMap<string, Program> {
+  const found = new Map<string, Program>(), linear = new Map<string, LinearProgram>();
+  for (const step of steps) {
+    const { stored } = step, before = stored === undefined ? undefined : byName.get(`${device.name} ${stored}`);
+    if (before !== undefined) found.set(stored!, before);
+    if (stored === undefined || before !== undefined || linear.has(stored)) continue;
+    const read = (): LinearProgram | undefined =>
+      compiling.lowered.named(stored, device, () => toProgram(step.ast!, device.renderer));
+    // who listens is told of the AST
+    const one = spans.listener === undefined ? read() : runWork(
+      { kind: "kernel", device: device.name, ast: step.ast },
+      read,
+      (made) => made?.name ?? "",
+    );
+    if (one !== undefined) linear.set(stored, one);
+  }
+  if (linear.size === 0) return found;
+  const made = compileAll(device, [...linear.values()].map((one) => () => one));
+  if (byName.size + made.length > MAX_KERNELS) byName.clear();
+  [...linear.keys()].forEach((name, i) => {
+    byName.set(`${device.name} ${name}`, made[i]);
+    found.set(name, made[i]);
+  });
+  return found;
 }

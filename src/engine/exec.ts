@@ -20,7 +20,7 @@ import { argOf, Int64 } from "../uop/core/args.ts";
 import { owesNotes } from "../uop/core/notes.ts";
 import { Ops } from "../uop/core/ops.ts";
 import type { UOp } from "../uop/core/uop.ts";
-import { compileKernels, kernelsSeen } from "./compile_cache.ts";
+import { compileKernels, compileSteps, kernelsSeen } from "./compile_cache.ts";
 import { startCollective, UnderWay } from "./collective.ts";
 import { copyBuffer, isTransfer } from "./copy_buffer.ts";
 import { debugKernel, debugStep } from "./debug.ts";
@@ -30,6 +30,7 @@ import {
   BufferXfer,
   CollectiveStep,
   CompiledKernel,
+  compiling,
   CustomOp,
   EmptyOp,
   ExecItem,
@@ -112,7 +113,7 @@ function runnerOf(step: TemplateItem, bufs: readonly Buffer[], program: Program 
   const [to, from] = bufs;
   switch (step.kind) {
     case "kernel":
-      return new CompiledKernel(step.device, step.ast!, program);
+      return new CompiledKernel(step.device, step, program);
     case "empty":
       return new EmptyOp();
     case "fill": {
@@ -151,16 +152,17 @@ export function execItem(
 function programsOf(variant: Variant): ReadonlyMap<TemplateItem, Program> {
   const { items, programs: known } = variant;
   if (kernelsSeen.listener !== undefined) {
-    for (const { kind, device, ast } of items) if (kind === "kernel") kernelsSeen.listener(device, ast!);
+    for (const step of items) if (step.kind === "kernel") kernelsSeen.listener(step.device, step.ast!);
   }
   if (known !== undefined && !owesNotes(known)) return known;
   const programs = new Map<TemplateItem, Program>(), kernels = items.filter((s) => s.kind === "kernel");
   for (const device of new Set(kernels.map((s) => s.device))) {
     const steps = kernels.filter((s) => s.device === device);
-    const made = compileKernels(getDevice(device), steps.map((s) => s.ast!));
+    const made = compileSteps(getDevice(device), steps);
     for (let i = 0; i < steps.length; i++) programs.set(steps[i], made[i]);
   }
   owesNotes(programs); // they are told
+  compiling.lowered.schedules.keep(variant, programs);
   return variant.programs = programs;
 }
 

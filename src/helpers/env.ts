@@ -60,7 +60,7 @@ export const CONTEXT_VARS = {
    * 0 gives each operation as written kernels of its own, by the lines that TRACEMETA=1 records; without, each op.
    */
   FUSE: { value: 1 },
-  /** 0 turns the schedule cache off. */
+  /** 0 turns the schedule cache off, in memory and on disk. */
   SCACHE: { value: 1 },
   /** 1 gives each intermediate of a schedule its own buffer. */
   NO_MEMORY_PLANNER: { value: 0 },
@@ -127,9 +127,9 @@ export const CONTEXT_VARS = {
   PROFILE_COUNTERS: { value: 0 },
   /** Threads of the CPU devices, 0 for one a core. */
   THREADS: { value: 0, early: true },
-  /** Where lowered and compiled kernels are kept; empty for $XDG_CACHE_HOME/dinograd or ~/.cache/dinograd. */
+  /** Where schedules, lowered and compiled kernels are kept; empty for $XDG_CACHE_HOME/dinograd or ~/.cache/dinograd. */
   CACHEDIR: { value: "", early: true },
-  /** The most megabytes of kernels, lowered or compiled, in a cache folder; those not used for longest go first. 0 for any. */
+  /** The most megabytes of schedules and of kernels in a cache folder; those not used for longest go first. 0 for any. */
   CACHE_SIZE: { value: 1024, early: true },
   /** Empty raises WEBGPU's limits to the adapter's, default does not; maxBufferSize=65536 and its like lower one. */
   WEBGPU_LIMITS: { value: "", early: true },

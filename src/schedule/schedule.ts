@@ -37,6 +37,7 @@ import { fixedValues } from "./order/share_kernels.ts";
 import type { EntryInfo, TemplateItem } from "./order/template.ts";
 import { type Lowered, lowerGraph } from "./schedule_passes.ts";
 import { scheduleTarget } from "./schedule_target.ts";
+import { type Arguments, type FreeOffset, storedSchedules } from "./stored_schedules.ts";
 
 /** A graph's key, and what the nodes in it are that had to be told apart. */
 interface Keyed {
@@ -50,22 +51,6 @@ const ITSELF: ReadonlyMap<UOp, UOp> = new Map();
 function keyOf(roots: readonly UOp[], extra: readonly Arg[]): Keyed {
   const key = graphKey(roots, extra), apart = key.offsets.length > 0 ? slicesApart(key.order, roots) : undefined;
   return apart === undefined ? { key, real: ITSELF } : { key: graphKey(apart.roots, extra), real: apart.real };
-}
-
-/** What of a key's constants and offsets are arguments of a variant. */
-interface Arguments {
-  /** Positions in the key's list of constants. */
-  readonly constants: ReadonlySet<number>;
-  /** By position in its list of offsets. */
-  readonly offsets: ReadonlyMap<number, FreeOffset>;
-}
-
-/** An offset that is an argument. */
-interface FreeOffset {
-  /** What it is a multiple of. */
-  readonly unit: number;
-  /** The first offset that it is equal to, always so far, of one that is sliced alike: both are one argument. */
-  readonly first: number;
 }
 
 /** A template compiled for some values of its scalar constants and offsets: those in `free` are arguments. */
@@ -102,7 +87,7 @@ export interface BoundSchedule {
   readonly made: readonly Storage[];
   /** The nodes of the graph, sources first. */
   readonly order: readonly UOp[];
-  /** Whether it was found in the cache. */
+  /** Whether it was found in the cache, or another process had made it. */
   readonly cached: boolean;
   /** Records the results: nodes become buffers, versions advance. Call once, after it ran. */
   commit(): void;
@@ -118,8 +103,8 @@ const MAX_STRUCTURES = 1024;
 
 /** The variants of each structure. */
 const cache = new StructureCache<Variant[]>(MAX_STRUCTURES);
-/** Hits and misses of the schedule cache. */
-export const scheduleCacheStats: { hits: number; misses: number } = { hits: 0, misses: 0 };
+/** Hits and misses of the schedule cache, and how many of what it missed another process had made. */
+export const scheduleCacheStats: { hits: number; misses: number; read: number } = { hits: 0, misses: 0, read: 0 };
 
 /** Empties the schedule cache. */
 export function clearScheduleCache(): void {
@@ -200,11 +185,7 @@ function lower({ key, real }: Keyed, free: Arguments, views: boolean): Variant {
   const roots = key.rootAt.map((at) => key.order[at]);
   if (envNumber("SPEC") > 0) verify(sink(roots), specTensor, "before scheduling");
   checkDevices(key, roots);
-  const map = new Map<UOp, UOp>();
-  const boundNames = key.boundAt.map((at, i) => {
-    const { src, arg } = key.order[at];
-    return `${argOf(src[0], Ops.VARIABLE).name}${arg ?? ""}_${i}`;
-  });
+  const map = new Map<UOp, UOp>(), boundNames = boundNamesOf(key);
   key.boundAt.forEach((at, i) => {
     const u = key.order[at];
     const arg = argOf(u.src[0], Ops.VARIABLE);
@@ -228,21 +209,37 @@ function lower({ key, real }: Keyed, free: Arguments, views: boolean): Variant {
     return real.has(u) ? uop(u.op, u.dtype, src, u.arg) : undefined; // one again
   });
   const limit = envNumber("MAX_KERNEL_BUFFERS");
-  const template = lowerGraph(all, key.rootAt, slotOf, {
-    get defaultDevice(): string {
-      return defaultDevice();
-    },
-    caps: capsOf,
-    maxBuffers: (device) => Math.min(capsOf(device).maxBuffers, limit > 0 ? limit : Infinity),
-    viewAlign: (device) => views ? viewAlign(device) : undefined,
-    memoryLayout: (device) => getDevice(device).allocator.layout,
+  return variantOf(
+    lowerGraph(all, key.rootAt, slotOf, {
+      get defaultDevice(): string {
+        return defaultDevice();
+      },
+      caps: capsOf,
+      maxBuffers: (device) => Math.min(capsOf(device).maxBuffers, limit > 0 ? limit : Infinity),
+      viewAlign: (device) => views ? viewAlign(device) : undefined,
+      memoryLayout: (device) => getDevice(device).allocator.layout,
+    }),
+    key,
+    free,
+  );
+}
+
+/** Names of the bound variables, in the key's order. */
+function boundNamesOf({ boundAt, order }: GraphKey): string[] {
+  return boundAt.map((at, i) => {
+    const { src, arg } = order[at];
+    return `${argOf(src[0], Ops.VARIABLE).name}${arg ?? ""}_${i}`;
   });
+}
+
+/** A template as the variant for a key. */
+function variantOf(template: Lowered, key: GraphKey, free: Arguments): Variant {
   return {
     ...template,
     free,
     constants: key.constants,
     offsets: key.offsets.map((o) => o.value),
-    boundNames,
+    boundNames: boundNamesOf(key),
     fixed: fixedValues(template.items),
     hasViews: template.items.some((i) => i.kind === "view"),
     programs: undefined,
@@ -347,8 +344,14 @@ function findVariant(keyed: Keyed, views: boolean): Variant {
     return v;
   }
   scheduleCacheStats.misses++;
-  const usable = variants.filter((v) => views || !v.hasViews);
-  const made = lowered(keyed, nextFree(key, usable), views);
+  const free = nextFree(key, variants.filter((v) => views || !v.hasViews));
+  const read = (known: Lowered): Variant => {
+    scheduleCacheStats.read++;
+    return variantOf(known, key, free);
+  };
+  const make = (): Variant => lowered(keyed, free, views);
+  const isStored = scheduleTarget.now === undefined;
+  const made = isStored ? storedSchedules.now.before({ key, free, views }, read, make) : make();
   owesNotes(made); // they are told
   variants.push(made);
   return made;
@@ -415,9 +418,8 @@ function scheduleMerged(nodes: readonly UOp[], take: TakeBuffer | undefined): Bo
   const home = roots.some((r) => deviceOf(r) === null) ? defaultDevice() : "";
   const keyed = keyOf(roots, [`${home}${scheduleTarget.now?.name ?? ""}`, ...options]), { key } = keyed;
   checkVersions(key);
-  const misses = scheduleCacheStats.misses, hits = scheduleCacheStats.hits;
-  const variant = findVariant(keyed, take === undefined);
-  const cached = scheduleCacheStats.misses === misses && scheduleCacheStats.hits > hits;
+  const { hits, read } = scheduleCacheStats, variant = findVariant(keyed, take === undefined);
+  const cached = scheduleCacheStats.hits > hits || scheduleCacheStats.read > read;
   return bind(variant, keyed, memo, take, cached, local?.made);
 }
 

@@ -6,6 +6,7 @@ import { difference } from "../../src/engine/validate.ts";
 import { dtypes } from "../../src/dtype/dtype.ts";
 import { DeviceError } from "../../src/helpers/errors.ts";
 import { resetMatchStats } from "../../src/uop/rewrite/matcher.ts";
+import { inFolder } from "../support/folder.ts";
 import { runDeno } from "../system/subprocess.ts";
 import { optimized } from "../fixtures/optimized.ts";
 
@@ -34,8 +35,12 @@ Deno.test("debug: 0 prints nothing", async () => {
   assertEquals(await printed(() => program(101).item()), "");
 });
 
+/** The same with nothing kept by other processes. */
+const printedAnew = (env: { readonly DEBUG: number }, fn: () => unknown): Promise<string> =>
+  inFolder((CACHEDIR) => printed(() => context({ ...env, CACHEDIR }, fn)));
+
 Deno.test("debug: 1 tells of schedules and compiling", async () => {
-  const text = await printed(() => context({ DEBUG: 1 }, () => program(102).realize()));
+  const text = await printedAnew({ DEBUG: 1 }, () => program(102).realize());
   assertMatch(text, /^scheduled 1 kernel, 1 copy in [\d.]+ ms from \d+ nodes, cache miss$/m);
   assertMatch(text, /^compiled 1 kernel for WASM: [\d.]+ ms to linear UOps, [\d.]+ ms to code$/m);
   assert(!text.includes("***"));
@@ -48,7 +53,7 @@ Deno.test("debug: 1 tells of schedules and compiling", async () => {
 
 Deno.test("debug: 2 prints a line for each kernel and copy", async () => {
   const before = { ...GlobalCounters };
-  const text = await printed(() => context({ DEBUG: 2 }, () => program(103).realize()));
+  const text = await printedAnew({ DEBUG: 2 }, () => program(103).realize());
   const lines = text.split("\n").filter((l) => l.startsWith("***"));
   assertEquals(lines.length, 2);
   assertMatch(text, /^scheduled .*\npasses: [a-z ]+ \d+ %.*\n(.*\n)*passes: [a-z ,]+ \d+ %/m);

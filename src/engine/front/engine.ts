@@ -11,6 +11,7 @@ import { needParts } from "../../device/parts.ts";
 import type { Program } from "../../device/program.ts";
 import type { DeviceError } from "../../helpers/errors.ts";
 import type { Shards } from "../../schedule/multi/shards.ts";
+import { storedSchedules } from "../../schedule/stored_schedules.ts";
 import { setSimplify } from "../../uop/algebra/sizes.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import type { Recording } from "../capture.ts";
@@ -46,6 +47,7 @@ export function setEngine(engine: Engine): void {
   current = engine;
   compiling.compile = engine.compileKernels;
   compiling.lowered = engine.lowered ?? NO_LOWERED;
+  storedSchedules.now = compiling.lowered.schedules;
   setSimplify(engine.simplify);
   setSelfTest(engine.selfTest, engine.selfTestAsync);
 }

@@ -8,19 +8,30 @@ import { type Device, getDevice } from "../../device/device.ts";
 import type { Program } from "../../device/program.ts";
 import type { Line } from "../../helpers/stack.ts";
 import type { LinearProgram } from "../../renderer/renderer.ts";
+import { type StoredSchedules, storedSchedules } from "../../schedule/stored_schedules.ts";
 import { printUOp } from "../../uop/core/print.ts";
 import type { CollectiveArg } from "../../uop/core/sharding.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 
-/** Kernels as other processes have lowered them. */
+/** Kernels as other processes have lowered them, and the schedules that these are of. */
 export interface LoweredKernels {
   /** The lowered kernel of an AST: one that is known, else what `lower` makes. */
   before(ast: UOp, device: Device, lower: () => LinearProgram): LinearProgram;
+  /** The lowered kernel that a schedule names so (TemplateItem.stored), if it is known. @param lower makes its list anew */
+  named(name: string, device: Device, lower: () => LinearProgram): LinearProgram | undefined;
   /** Keeps those of these programs that were not known, with what their compiler calls them. */
   keep(programs: readonly Program[]): void;
+  readonly schedules: StoredSchedules;
 }
 /** None, and none is kept. */
-export const NO_LOWERED: LoweredKernels = { before: (_ast, _device, lower) => lower(), keep() {} };
+export const NO_LOWERED: LoweredKernels = {
+  before: (_ast, _device, lower) => lower(),
+  named() {
+    return undefined;
+  },
+  keep() {},
+  schedules: storedSchedules.now,
+};
 
 /** What compiles kernels; set with the engine (engine.ts), without which there are none. */
 export const compiling: { compile(device: Device, asts: readonly UOp[]): Program[]; lowered: LoweredKernels } = {
@@ -32,10 +43,16 @@ export const compiling: { compile(device: Device, asts: readonly UOp[]): Program
 export class CompiledKernel {
   /** Tells runners apart. */
   readonly kind = "CompiledKernel";
+  private readonly step: { readonly ast: UOp | undefined };
   private made: Program | undefined;
-  /** The kernel of an AST. @param program what it was compiled to, if it was */
-  constructor(readonly device: string, readonly ast: UOp, program?: Program) {
+  /** The kernel of a step, whose AST may be read when it is asked for. @param program what it was compiled to, if it was */
+  constructor(readonly device: string, step: { readonly ast: UOp | undefined }, program?: Program) {
+    this.step = step;
     this.made = program;
+  }
+  /** What it computes. */
+  get ast(): UOp {
+    return this.step.ast!;
   }
   /** What it is compiled to: now, if it was not. */
   get program(): Program {

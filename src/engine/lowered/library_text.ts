@@ -16,17 +16,26 @@ export const LOWERING_FOLDERS: readonly string[] = [
   ),
   "/backends",
 ];
+/** Folders beside these of all that schedules are made by. */
+export const SCHEDULING_FOLDERS: readonly string[] = ["/src/schedule"];
+/** Where a module of this folder is in a checkout. */
+const TREE = /^(.*)\/src\/engine\/lowered\/[^/]*$/;
 /** How files of the package are named. */
 const PACKAGE_FILE = /^(file:.*\/)dinograd(?:[-.][^/]*)?\.js$/;
 
 /**
  * What names the library that is running, whose module `url` is: what lowered something under another text may have been
  * another compiler. undefined where that cannot be told, as of sources that changed after the process began.
+ *
+ * @param folders of a checkout that matter; the package and what has a version are named as a whole
  */
-export function libraryText(url: string | undefined): string | undefined {
+export function libraryText(
+  url: string | undefined,
+  folders: readonly string[] = LOWERING_FOLDERS,
+): string | undefined {
   const files = hostFiles();
   if (url === undefined || files === undefined) return undefined;
-  const tree = /^(.*)\/src\/engine\/lowered\/[^/]*$/.exec(url)?.[1], inPackage = PACKAGE_FILE.exec(url);
+  const tree = TREE.exec(url)?.[1], inPackage = PACKAGE_FILE.exec(url);
   // what has a version there never changes
   if (tree !== undefined && /^https:\/\/jsr\.io\/@[^/]+\/[^/]+\/\d[^/]*$/.test(tree)) return tree;
   const path = (u: string): string => decodeURIComponent(new URL(u).pathname).replace(/^\/(?=[A-Za-z]:)/, "");
@@ -53,10 +62,15 @@ export function libraryText(url: string | undefined): string | undefined {
       }
       return true;
     };
-    return LOWERING_FOLDERS.every(list) ? lines.join("\n") : undefined;
+    return folders.every(list) ? lines.join("\n") : undefined;
   } catch {
     return undefined;
   }
+}
+
+/** What names the scheduler beside the library: of a checkout its own sources. undefined where that cannot be told. */
+export function schedulerText(url: string | undefined): string | undefined {
+  return TREE.test(url ?? "") && url!.startsWith("file:") ? libraryText(url, SCHEDULING_FOLDERS) : "";
 }
 
 /** What a device can do, as text; undefined where that is told by functions of its own. */

@@ -47,6 +47,8 @@ export interface GraphKey {
 }
 
 const INT32_MAX = 2 ** 31 - 1;
+/** Stands in a key for a constant that may become an argument, where others have their value: no op is it. */
+const PARAMETER = -1;
 
 /** Takes the offsets of a SHRINK or PAD; gives whether it has none that may be an argument. */
 function takeOffsets(u: UOp, ints: number[], offsets: Offset[]): boolean {
@@ -113,11 +115,12 @@ export function graphKey(roots: readonly UOp[], extra: readonly Arg[] = [], exac
         slots.set(storage, slot = storages.length);
         storages.push(storage);
       }
-      ints.push(slot, storage.size, version - storage.version);
+      ints.push(slot, storage.size, version - storage.version, storage.staging ? 1 : 0);
       args.push(storage.device);
     } else if (u.op === Ops.CONST && !exact && isParameter(u, hasBound)) {
       constants.push(argOf(u, Ops.CONST) as number);
       constantAt.push(i);
+      ints.push(PARAMETER);
     } else if (u.op === Ops.BIND) {
       bound.push(u.src[1].value);
       boundAt.push(i);

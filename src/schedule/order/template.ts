@@ -46,6 +46,8 @@ export interface TemplateItem {
   readonly vars: readonly string[];
   /** Position in the key's order of the node that it computes. */
   readonly at: number | undefined;
+  /** What the store of lowered kernels calls the kernel, where another process has made the template. */
+  readonly stored?: string;
 }
 
 /** A node of the graph that becomes a version of an entry. */

@@ -386,6 +386,21 @@ function rowOf(u: UOp): number {
   return u.at;
 }
 
+/** A record as data of its own; undefined where it names nodes, or is a function of the program. */
+export function recordData(arg: ArgRecord): ArgData | undefined {
+  const format = RECORDS.find((r) => r.is(arg));
+  if (format === undefined || (arg instanceof CarrierArg && !isOfItsKey(arg))) return undefined;
+  const fields = format.write(arg);
+  return fields.some((f) => f instanceof UOp)
+    ? undefined
+    : { record: format.name, fields: fields.map((f) => fieldData(f)) };
+}
+
+/** A number or a text as data. */
+export function plainData(value: number | string): FieldData {
+  return fieldData(value);
+}
+
 function fieldData(field: Field, writer?: GraphWriter): FieldData {
   if (field === undefined) return null;
   if (typeof field === "number") {

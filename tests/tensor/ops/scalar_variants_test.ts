@@ -131,3 +131,10 @@ for (const [device, count] of [["JS", 60], ["WASM", 40]] as const) {
     }
   });
 }
+
+Deno.test("scalar variants JS: of two constants of which one is no argument each stays where it is", async () => {
+  const x = new Tensor([0.5, -3], { device: "JS" }).realize(), values = [1, 2.5, 0, -1, 7.5];
+  for (const a of values) {
+    for (const b of values) assertEquals(await x.gt(0).where(a, b).tolist(), [a, b], `${a} and ${b}`);
+  }
+});
