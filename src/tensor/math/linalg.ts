@@ -14,7 +14,7 @@ import { broadcastTo, permute, reshape } from "../../uop/core/build_movement.ts"
 import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, type UOp, uop } from "../../uop/core/uop.ts";
-import { extentsOf } from "../../uop/graph/extent.ts";
+import { extentsOf, namedShape } from "../../uop/graph/extent.ts";
 import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import { checkTensor, isTensor, maybeTensor, type Operand, TensorBase } from "../handle/base.ts";
 import { broadcastShape, checkSameDevice } from "../handle/broadcast.ts";
@@ -368,7 +368,7 @@ function contract(formula: string, inputs: readonly Lettered[], output: readonly
       const n = shapeOf(node)[i], known = sizes.get(c) ?? 1;
       if (n !== known && n !== 1 && known !== 1) {
         throw new ShapeError(`evaluate einsum "${formula}" on`, {
-          shapes: inputs.map((x) => shapeOf(x.node)),
+          shapes: inputs.map((x) => namedShape(x.node)),
           reason: `letter ${c} has sizes ${known} and ${n}`,
         });
       }
