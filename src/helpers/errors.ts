@@ -5,9 +5,30 @@
  * @module
  */
 
-/** `[4, 3]` for a shape, `scalar []` never: a rank-0 shape prints as `[]`. */
+/** Shapes of which sizes are variables, with the text of each. */
+const symbolic = new WeakMap<readonly unknown[], readonly (string | undefined)[]>();
+
+/** Tells what sizes of a shape are called, where they are variables; the numbers in it are the largest they may be. */
+export function nameSizes<T extends readonly unknown[]>(shape: T, names: readonly (string | undefined)[]): T {
+  symbolic.set(shape, names);
+  return shape;
+}
+
+/** `[4, 3]` for a shape, with the names of sizes that are variables. A rank-0 shape prints as `[]`. */
 export function shapeText(shape: readonly unknown[]): string {
-  return `[${shape.join(", ")}]`;
+  const names = symbolic.get(shape);
+  return `[${shape.map((n, i) => names?.[i] ?? n).join(", ")}]`;
+}
+
+/** What a symbolic size is taken for, where `reason` says nothing of it. */
+function largestText(shapes: readonly (readonly unknown[])[], reason: string): string {
+  if (reason.includes("symbolic size")) return "";
+  for (const shape of shapes) {
+    const axis = symbolic.get(shape)?.findIndex((name) => name !== undefined) ?? -1, name = symbolic.get(shape)?.[axis];
+    if (name === undefined) continue;
+    return `; ${name} is a symbolic size of at most ${shape[axis]}, which padTo(shape) makes constant`;
+  }
+  return "";
 }
 
 function listText(items: readonly string[]): string {
@@ -39,7 +60,7 @@ export class ShapeError extends RangeError {
     const noun = shapes.length === 0
       ? ""
       : ` ${shapes.length > 1 ? "shapes" : "shape"} ${listText(shapes.map(shapeText))}`;
-    super(`Cannot ${action}${noun}: ${options.reason}`);
+    super(`Cannot ${action}${noun}: ${options.reason}${largestText(shapes, options.reason)}`);
     this.action = action;
     this.shapes = shapes;
     this.axis = options.axis;

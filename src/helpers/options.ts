@@ -168,7 +168,7 @@ function optionList(names: readonly string[]): string {
   return names.length === 0 ? "none" : names.join(", ");
 }
 
-/** What an object is called in errors, where its class alone says too little. */
+/** What an object is called in errors, where its class alone says too little; undefined: the class does. */
 export const CALLED: unique symbol = Symbol("called");
 
 /** A value in the text of an error: short, text in quotes, and of objects the name of their class. Never fails. */
@@ -180,7 +180,7 @@ export function describe(x: unknown): string {
   if (typeof x !== "object" || x === null) return String(x);
   const proto: unknown = Object.getPrototypeOf(x);
   if (proto === null || isPlain(x)) return "an object";
-  if (CALLED in x) return String(x[CALLED]);
+  if (CALLED in x && x[CALLED] !== undefined) return String(x[CALLED]);
   const name: unknown = Object.getOwnPropertyDescriptor(proto, "constructor")?.value?.name;
   if (typeof name !== "string" || name === "") return "an object";
   return `${/^([AEIO]|U(?!int|RL))/.test(name) ? "an" : "a"} ${name}`;

@@ -11,6 +11,7 @@ import { uop } from "../../uop/core/uop.ts";
 import { type Operand, TensorBase } from "../handle/base.ts";
 import type { DecompositionTensor } from "../math/decompositions.ts";
 import type { ProductTensor } from "../math/products.ts";
+import { constantAxis } from "../handle/dims.ts";
 
 /** The families that it is written in. */
 export interface ChainTensor extends DecompositionTensor, ProductTensor {}
@@ -28,6 +29,7 @@ export abstract class ChainTensor extends TensorBase {
     if (!(checkNumber("pdist", "p", p) >= 0)) {
       throw new ArgumentError("pdist", { reason: `p must be at least 0, not ${p}` });
     }
+    constantAxis("pdist", this.uop, 0, "cdist(this) gives the distances of all pairs of any number of rows");
     const pairs = rangeOf(n).flatMap((i) => rangeOf(n - i - 1).map((j) => [i, i + j + 1]));
     const rows = (side: number): this =>
       this.indexSelect(0, this.fromList(Int32Array.from(pairs, (pair) => pair[side])) as this) as this;

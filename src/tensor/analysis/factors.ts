@@ -13,6 +13,7 @@ import type { ComplexValue } from "../nodes/host.ts";
 import { scalarConst } from "../nodes/scalars.ts";
 import type { SystemTensor } from "../math/systems.ts";
 import type { SampledTensor } from "./sampled.ts";
+import { constantAxes, constantAxis } from "../handle/dims.ts";
 
 /** A tensor whose values can be read. */
 interface Read {
@@ -82,6 +83,8 @@ export abstract class FactorTensor extends TensorBase {
         reason: "they take the forms [..., m, n] and [..., k], with k at most m and n",
       });
     }
+    constantAxes(action, this.uop, 2);
+    constantAxes(action, tau.uop, 1);
     const v = this.at("...", [0, k]).tril(-1).add(this.identityPart(m, k)) as this;
     const above = v.transpose(-1, -2).conj().dot(v).triu(1), scale = tau.unsqueeze(-2);
     // T = D (1 + U D)⁻¹, which takes a tau of 0, too
@@ -136,6 +139,7 @@ export abstract class FactorTensor extends TensorBase {
    */
   async roots(): Promise<this> {
     if (this.ndim !== 1) throw new ShapeError("roots", { shapes: [this.shape], reason: "coefficients are 1-D" });
+    constantAxis("roots", this.uop, 0, "give those that there are, as at([0, count])");
     const isZero = (await (this.eq(0) as unknown as Read).tolist()) as boolean[];
     const start = isZero.indexOf(false), end = isZero.lastIndexOf(false) + 1, n = end - start - 1;
     if (start < 0) throw new ArgumentError("roots", { reason: "all coefficients are 0: everything is a root" });

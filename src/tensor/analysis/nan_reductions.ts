@@ -111,7 +111,7 @@ export abstract class NanTensor extends TensorBase {
     const axes = resolveAxes(action, axis, this.shape), [only] = axes;
     let w = this.tensorOf(action, "weights", weights);
     if (axes.length === 1 && w.ndim === 1 && this.ndim > 1 && w.shape[0] === this.shape[only]) {
-      w = w.reshape(this.shape.map((n, i) => i === only ? n : 1)).expand(this.shape) as this;
+      w = w.reshape(this.shape.map((n, i) => i === only ? n : 1)).expand(this.symbolicShape) as this;
     }
     if (w.shape.join() !== this.shape.join()) {
       throw new ShapeError(action, {

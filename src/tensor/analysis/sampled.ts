@@ -13,6 +13,7 @@ import { type Operand, TensorBase, type TensorLike } from "../handle/base.ts";
 import type { ScanTensor } from "../index/scan.ts";
 import type { NormTensor } from "../math/norms.ts";
 import type { ProductTensor } from "../math/products.ts";
+import { constantAxis } from "../handle/dims.ts";
 
 /** Options of {@linkcode SampledTensor.convolve} and {@linkcode SampledTensor.correlate}. */
 export interface ShiftOptions {
@@ -46,6 +47,7 @@ export abstract class SampledTensor extends TensorBase {
     for (const x of [this, v]) {
       this.sequence(action, x);
       if (x.shape[0] === 0) throw new ShapeError(action, { shapes: [x.shape], reason: "it has no elements" });
+      constantAxis(action, x.uop, 0);
     }
     return mode;
   }
@@ -94,7 +96,7 @@ export abstract class SampledTensor extends TensorBase {
     const d = floatOf(promote(promote(this.dtype, from.dtype), to.dtype)),
       [x, at, value] = [this.cast(d), from.cast(d), to.cast(d)];
     const first = value.at(0), last = value.at(-1);
-    let found: this = last.expand(this.shape) as this;
+    let found: this = last.expand(this.symbolicShape) as this;
     if (n > 1) {
       const i = at.searchsorted(x, { right: true }).clamp(1, n - 1) as this, before = i.sub(1);
       const [x0, x1, y0, y1] = [at.take(before), at.take(i), value.take(before), value.take(i)];
@@ -114,6 +116,7 @@ export abstract class SampledTensor extends TensorBase {
     const action = "vander", { increasing = false } = checkOptions(action, options, ["increasing"]);
     checkBoolean(action, "increasing", increasing);
     const shape = this.ndim === 0 ? [1] : this.shape, whole = this.dtype.isBool ? this.cast(dtypes.int32) : this;
+    if (n === undefined) constantAxis(action, this.uop, this.ndim - 1, "give n, how many powers there are to be");
     const columns = n === undefined ? shape[shape.length - 1] : checkCount(action, "n", n, 0);
     const x = whole.reshape([...shape, 1]), one = x.constLike(1) as this;
     if (columns < 2) return one.expand([...shape, columns]) as this;

@@ -17,6 +17,7 @@ import { iotaAlong } from "../nodes/movement_nodes.ts";
 import { step } from "../math/decompositions.ts";
 import type { SystemTensor } from "../math/systems.ts";
 import type { SpecialTensor } from "../ops/special.ts";
+import { constantAxes } from "../handle/dims.ts";
 
 /** Options of {@linkcode SymmetricTensor.ldlFactor}. */
 export interface LdlOptions {
@@ -77,6 +78,7 @@ export abstract class SymmetricTensor extends TensorBase {
     if (shape.length < 2 || shape.at(-1) !== shape.at(-2)) {
       throw new ShapeError(action, { shapes: [shape], reason: "it takes square matrices, in the last two axes" });
     }
+    constantAxes(action, this.uop, 2);
     return [this.cast(promote(floatOf(this.dtype), dtypes.float32)), hermitian];
   }
 

@@ -6,7 +6,7 @@
  */
 import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
 import { rangeOf } from "../../helpers/math.ts";
-import { describe, describeList, isPlain } from "../../helpers/options.ts";
+import { CALLED, describe, describeList, isPlain } from "../../helpers/options.ts";
 
 /** One axis or a list of them. */
 export type Axes = number | readonly number[];
@@ -63,10 +63,13 @@ export function checkShape(action: string, shape: unknown): number[] {
   for (let i = 0; i < list.length; i++) { // holes of a list, too
     const n: unknown = list[i];
     if (!Number.isSafeInteger(n) || (n as number) < 0) {
+      const isVariable = typeof n === "object" && n !== null && CALLED in n && n[CALLED] !== undefined;
       throw new ShapeError(action, {
         shapes: [list.map(describe)],
         axis: i,
-        reason: `size ${describe(n)} of axis ${i} is no size`,
+        reason: isVariable
+          ? "its sizes are numbers; give the number itself, for each of which it is compiled"
+          : `size ${describe(n)} of axis ${i} is no size`,
       });
     }
   }

@@ -10,7 +10,7 @@ import { complexOf, type DType, dtypes } from "../../dtype/dtype.ts";
 import { promote, promoteScalar } from "../../dtype/promotion.ts";
 import { ArgumentError, DTypeError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
-import { checkBoolean, describe } from "../../helpers/options.ts";
+import { CALLED, checkBoolean, describe } from "../../helpers/options.ts";
 import type { Line } from "../../helpers/stack.ts";
 import { checkShards } from "../../engine/front/engine.ts";
 import { argOf, type Storage } from "../../uop/core/args.ts";
@@ -20,7 +20,7 @@ import { deviceOf, shapeOf } from "../../uop/core/shape.ts";
 import { meshes } from "../../uop/core/sharding.ts";
 import { constant, type UOp, uop } from "../../uop/core/uop.ts";
 import { bare, shapedLike } from "../../uop/graph/complex.ts";
-import { extentsOf, withExtents } from "../../uop/graph/extent.ts";
+import { extentsOf, extentText, isBoundNode, namedShape, withExtents } from "../../uop/graph/extent.ts";
 import { isGone, isStale } from "../../uop/graph/lost.ts";
 import { takeLine, unlabeled, unshaped, wholeOf } from "../../uop/graph/resolve.ts";
 import {
@@ -146,6 +146,11 @@ export abstract class TensorBase {
   /** The gradient that `backward()` filled, of this shape; undefined until then. */
   grad: this | undefined;
   static {
+    /** How errors call a size that is a variable; undefined for other tensors. */
+    const get = function (this: TensorBase): string | undefined {
+      return isBoundNode(this.uop) ? `the variable ${extentText(this.uop)}` : undefined;
+    };
+    Object.defineProperty(this.prototype, CALLED, { get });
     epochs = (t) => t.epoch;
     isOfValue = (t) => t.isValue || isTurned(t.node);
     movedBy = (path, from, to, top) =>
@@ -464,8 +469,9 @@ export abstract class TensorBase {
 
   /** The size of each axis (of a symbolic one the largest, see `Variable`); an array of its own. */
   get shape(): number[] {
-    return [...shapeOf(this.node)];
+    return namedShape(this.node);
   }
+
   /** The dtype of the elements. */
   get dtype(): DType {
     return this.node.dtype;

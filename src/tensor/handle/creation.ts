@@ -39,7 +39,7 @@ import { floatConst } from "../nodes/numeric.ts";
 import { castNode, complexConst, inferDType, scalarConst } from "../nodes/scalars.ts";
 import { isTensor, type NestedArray, TensorBase } from "./base.ts";
 import { checkSameDevice } from "./broadcast.ts";
-import { type Dim, dimNode, sized } from "./dims.ts";
+import { type Dim, dimNode, sized, sizeName } from "./dims.ts";
 
 /** Nested lists in which tensors of one shape stand for values. */
 export type NestedTensors = readonly (NestedArray[number] | TensorBase | NestedTensors)[];
@@ -379,6 +379,13 @@ export function linspaceSized(start: number, stop: number, steps: TensorBase, dt
 
 /** Throws unless the ends of a linspace are numbers, and its dtype one of numbers. @throws {ArgumentError} {DTypeError} */
 function checkEnds(start: number, stop: number, dtype: DType): void {
+  for (const end of [start, stop] as unknown[]) {
+    if (sizeName(end) === undefined) continue;
+    throw new ArgumentError("make a linspace", {
+      reason: `its ends are numbers, not ${describe(end)}; linspace(0, 1, steps).mul(stop - start).add(start) takes ` +
+        "variables",
+    });
+  }
   checkValue("make a linspace", "start", start);
   checkValue("make a linspace", "stop", stop);
   if (!dtype.isBool) return;

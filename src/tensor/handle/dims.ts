@@ -23,6 +23,8 @@ import {
   extentText,
   isBoundNode,
   label,
+  leastBetween,
+  namedShape,
   sameExtent,
   sumOf,
   window,
@@ -67,6 +69,11 @@ export function largestSizes(action: string, shape: readonly unknown[]): (number
     checkCapacity(action, size);
     return vmax(size);
   });
+}
+
+/** What errors call a size; undefined for numbers. */
+export function sizeName(n: unknown): string | undefined {
+  return isTensor(n) ? extentText(n.uop) : undefined;
 }
 
 /** Throws unless an axis may have this size. @throws {ArgumentError} */
@@ -117,7 +124,7 @@ export function withSizes(action: string, u: UOp, shape: readonly unknown[], may
 
 /** @throws {ShapeError} that says why an axis of `u` does not do */
 function refuse(action: string, u: UOp, axis: number, reason: string): never {
-  throw new ShapeError(action, { shapes: [shapeOf(u)], axis, reason });
+  throw new ShapeError(action, { shapes: [namedShape(u)], axis, reason });
 }
 
 /** Elements from `start` to `stop` of an axis, either of which may be a variable. @throws {ShapeError} outside the axis */
@@ -139,18 +146,19 @@ export function narrowAxis(action: string, u: UOp, axis: number, start: unknown,
 /** The element of an axis at a variable; the axis stays, with size 1. Undefined where it may be outside. */
 export function pickAxis(u: UOp, axis: number, at: TensorBase): UOp | undefined {
   const from = simplifySize(exact(at.uop)), stop = simplifySize(from.add(1));
-  if (axis >= shapeOf(u).length || vmin(from) < 0 || vmin(extentBetween(stop, extentOf(u, axis))) < 0) return undefined;
+  if (axis >= shapeOf(u).length || vmin(from) < 0 || leastBetween(stop, extentOf(u, axis)) < 0) return undefined;
   return window(u, axis, from, int(1));
 }
 
 /** {@linkcode shrinkAxis} of nodes. @throws {ShapeError} for what may be outside */
 function cutAxis(action: string, u: UOp, axis: number, from: UOp, to: UOp): UOp {
-  const e = extentOf(u, axis), size = extentBetween(from, to);
+  const e = extentOf(u, axis), between = extentBetween(from, to), least = leastBetween(from, to);
   if (vmin(from) < 0) refuse(action, u, axis, `the start ${extentText(from)} may be ${vmin(from)}`);
-  if (vmin(size) < 0) {
-    refuse(action, u, axis, `from ${extentText(from)} to ${extentText(to)} there may be ${vmin(size)} elements`);
+  if (least < 0) {
+    refuse(action, u, axis, `from ${extentText(from)} to ${extentText(to)} there may be ${least} elements`);
   }
-  if (vmin(extentBetween(to, e)) < 0) {
+  const [x, none] = aligned(between, int(0)), size = vmin(x) < 0 ? simplifySize(x.alu(Ops.MAX, none)) : between;
+  if (leastBetween(to, e) < 0) {
     refuse(
       action,
       u,
@@ -181,8 +189,8 @@ export function clampAxis(action: string, u: UOp, axis: number, from: UOp, to: U
 /** The largest of these expressions. */
 function most(list: readonly UOp[]): UOp {
   return list.reduce((a, b) => {
-    if (vmin(extentBetween(b, a)) >= 0) return a;
-    if (vmin(extentBetween(a, b)) >= 0) return b;
+    if (leastBetween(b, a) >= 0) return a;
+    if (leastBetween(a, b) >= 0) return b;
     const [x, y] = aligned(a, b);
     return simplifySize(x.alu(Ops.MAX, y));
   });
@@ -270,11 +278,25 @@ export function padAxisBy(action: string, u: UOp, axis: number, before: unknown,
 /** Zeros after an axis, up to a number or variable. @throws {ShapeError} if the axis may be larger */
 export function padAxisTo(action: string, u: UOp, axis: number, to: unknown): UOp {
   const size = dimNode(action, to), e = extentOf(u, axis);
-  if (vmin(extentBetween(e, size)) < 0) {
+  if (leastBetween(e, size) < 0) {
     refuse(action, u, axis, `axis ${axis} of size ${extentText(e)} may be larger than ${extentText(size)}`);
   }
   checkCapacity(action, size);
   return window(u, axis, int(0), size);
+}
+
+/** Throws where `at` may have more elements along an axis than `u`, whose size is symbolic. @throws {ShapeError} */
+export function checkWithin(action: string, u: UOp, at: UOp, axis: number): void {
+  if (extentsOf(u)?.[axis] === undefined) return;
+  const [e, own] = [extentOf(u, axis), extentOf(at, axis)];
+  if (leastBetween(own, e) >= 0) return;
+  refuse(
+    action,
+    u,
+    axis,
+    `axis ${axis} has the symbolic size ${extentText(e)}, and the index ${extentText(own)}, which may be more; ` +
+      "raise the least value of its variable, or cut the index to it",
+  );
 }
 
 /** The sizes of a node now: of symbolic axes the value that their variables are bound to. */

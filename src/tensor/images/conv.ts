@@ -20,7 +20,7 @@ import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import { checkIntegers } from "../handle/axes.ts";
 import { checkTensor, maybeTensor, TensorBase } from "../handle/base.ts";
 import { checkSameDevice } from "../handle/broadcast.ts";
-import { constantAxis, sizedAs } from "../handle/dims.ts";
+import { constantAxes, constantAxis, sizedAs } from "../handle/dims.ts";
 import { padLast, type Pairs, pool } from "../nodes/windows.ts";
 import type { ElementwiseTensor } from "../ops/elementwise.ts";
 import { sumLast } from "../math/linalg.ts";
@@ -221,6 +221,7 @@ export abstract class ConvTensor extends TensorBase {
       throw fail(1, `${shape[1]} channels are not the ${w[1]} of the weight times ${groups} groups`);
     }
     if (w[0] % groups !== 0) throw fail(0, `${w[0]} output channels do not divide into ${groups} groups`);
+    constantAxes("convolve", weight.uop, rank);
     const steps = perAxis("convolve", "stride", stride, rank, 1);
     const gaps = perAxis("convolve", "dilation", dilation, rank, 1);
     const pairs = padPairs("convolve", padding, rank, -Infinity);
@@ -283,6 +284,7 @@ export abstract class ConvTensor extends TensorBase {
     const gaps = perAxis("convolve (transposed)", "dilation", dilation, rank, 1);
     const pairs = padPairs("convolve (transposed)", padding, rank);
     const more = perAxis("convolve (transposed)", "outputPadding", outputPadding, rank, 0);
+    constantAxes("convolve (transposed)", weight.uop, rank);
     const kernel = w.slice(2), spatial = rangeOf(rank);
     // the weight with input and output channels swapped within each group, and reversed
     let turned = reshape(weight.uop, [groups, w[0] / groups, w[1], ...kernel]);

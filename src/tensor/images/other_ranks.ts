@@ -12,6 +12,8 @@ import { checkTensor, TensorBase } from "../handle/base.ts";
 import { drawUniform } from "../nodes/random.ts";
 import { type ConvOptions, type ConvTransposeOptions, type PerAxis, perAxis, type PoolOptions } from "./conv.ts";
 import type { PoolTensor } from "./pools.ts";
+import { extentsOf, withExtents } from "../../uop/graph/extent.ts";
+import { constantAxes } from "../handle/dims.ts";
 
 /** Options of {@linkcode RankTensor.fractionalMaxPool2d}: the size of the result, or its share of that of this. */
 export interface FractionalPoolOptions {
@@ -145,6 +147,7 @@ export abstract class RankTensor extends TensorBase {
     }
     const shape = this.shape, first = shape.length - rank, lead = shape.slice(0, first), from = shape.slice(first);
     const kernel = perAxis(action, "kernelSize", kernelSize, rank, 1);
+    constantAxes(action, this.uop, rank);
     if (first < 1 || from.some((n, i) => n < kernel[i])) {
       throw new ShapeError(action, { shapes: [shape, kernel], reason: `a window must fit into the last ${rank} axes` });
     }
@@ -170,7 +173,8 @@ export abstract class RankTensor extends TensorBase {
       const starts = at.lt(out - 1).where(even, n - k).cast(dtypes.int32) as this; // the last window ends at the end
       const all = starts.unsqueeze(-1).add(this.span([k])).clamp(0, n - 1) as this;
       const axis = first + i, size = x.shape.map((m, j) => j === axis ? out * k : m);
-      const index = all.reshape(size.map((m, j) => j < first || j === axis ? m : 1)).expand(size) as this;
+      const spread = all.reshape(size.map((m, j) => j < first || j === axis ? m : 1)).expand(size).uop;
+      const index = this.wrap(withExtents(spread, extentsOf(this.uop))) as this;
       x = x.gather(axis, index) as this;
       places = places.gather(axis, index) as this;
     });

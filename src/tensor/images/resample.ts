@@ -451,7 +451,7 @@ export abstract class ResampleTensor extends TensorBase {
     const padding = paddingIdx === undefined ? undefined : paddedRow(action, paddingIdx, weight.shape[0]);
     let rows = weight.indexSelect(0, this.flatten());
     if (perSampleWeights !== undefined) {
-      rows = rows.mul((checkTensor(action, "perSampleWeights", perSampleWeights) as this).reshape([count, 1]));
+      rows = rows.mul((checkTensor(action, "perSampleWeights", perSampleWeights) as this).flatten().unsqueeze(1));
     }
     if (!isList && padding === undefined && this.shape[1] > 0) {
       const bags = rows.reshape([...this.shape, width]);

@@ -184,6 +184,7 @@ export abstract class DistinctTensor extends TensorBase {
     const action = "uniqueConsecutive", { size, dim } = checkOptions(action, options, ["size", "dim"]);
     const isWhole = dim === undefined || dim === null, x = isWhole ? this.flatten() : this.wrap(this.uop);
     const axis = isWhole ? 0 : resolveAxis(action, dim, this.shape), n = x.shape[axis], { int32 } = dtypes;
+    constantAxis(action, x.uop, axis);
     // a constant lives nowhere, and what is copied of it alone would be on the default device
     const none = this.wrap(placed(broadcastTo(constant(0, int32), [n]), this.device));
     const part = (t: this, along: number, start: number, stop: number): this =>

@@ -16,7 +16,7 @@ import { uop } from "../../uop/core/uop.ts";
 import { flat } from "../../uop/graph/given_gradient.ts";
 import { internals, type Operand, TensorBase } from "../handle/base.ts";
 import { asFloats } from "../handle/weak_numbers.ts";
-import { drawNormal, drawUniform } from "../nodes/random.ts";
+import { drawnLike, drawNormal, drawUniform } from "../nodes/random.ts";
 import { castNode } from "../nodes/scalars.ts";
 import { hostValuesBehind } from "../nodes/select.ts";
 import { logPoissonNode } from "../ops/gamma_nodes.ts";
@@ -43,7 +43,7 @@ export abstract class DistributionTensor extends TensorBase {
   /** What is made of `draws` in the shape of this, computed in at least float32. */
   private drawn(action: string, draws: typeof drawUniform, make: (u: this) => TensorBase): this {
     const x = this.floats(action), d = x.dtype, wide = d === dtypes.float64 ? d : dtypes.float32;
-    return this.wrap(flat(castNode(make(this.wrap(draws(x.shape, wide)) as this).uop, d), [x.uop]));
+    return this.wrap(flat(castNode(make(this.wrap(drawnLike(x.uop, draws, wide)) as this).uop, d), [x.uop]));
   }
 
   /**
@@ -99,7 +99,7 @@ export abstract class DistributionTensor extends TensorBase {
         reason: "it gives counts; cast to integers or floats",
       });
     }
-    const u = this.wrap(drawUniform(this.shape, dtypes.float32)) as this;
+    const u = this.wrap(drawnLike(this.uop, drawUniform, dtypes.float32)) as this;
     const count = u.neg().log1p().div(Math.log1p(-p)).ceil().clamp(1) as this;
     return this.wrap(flat(castNode(count.uop, d), [this.uop]));
   }

@@ -13,7 +13,7 @@ import { flat } from "../../uop/graph/given_gradient.ts";
 import { type Operand, TensorBase } from "../handle/base.ts";
 import { asFloats } from "../handle/weak_numbers.ts";
 import { floatConst } from "../nodes/numeric.ts";
-import { checkWeights, drawUniform, threefryNode } from "../nodes/random.ts";
+import { checkWeights, drawnLike, drawUniform, threefryNode } from "../nodes/random.ts";
 import { castNode, scalarConst } from "../nodes/scalars.ts";
 import { hostValuesBehind } from "../nodes/select.ts";
 import type { IndexingTensor } from "./indexing.ts";
@@ -86,7 +86,8 @@ export abstract class DrawTensor extends TensorBase {
       throw new ArgumentError(action, { reason: `a probability must lie in [0, 1], not ${share}` });
     }
     const share = p === undefined ? castNode(this.uop, dtypes.float32) : floatConst(p, dtypes.float32);
-    return this.wrap(flat(castNode(drawUniform(shape, dtypes.float32).lt(broadcastTo(share, shape)), d), [this.uop]));
+    const draw = drawnLike(this.uop, drawUniform, dtypes.float32);
+    return this.wrap(flat(castNode(draw.lt(broadcastTo(share, shape)), d), [this.uop]));
   }
 
   /**

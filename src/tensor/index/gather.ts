@@ -20,7 +20,7 @@ import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import { resolveAxis } from "../handle/axes.ts";
 import { isTensor, type Operand, TensorBase, type TensorLike } from "../handle/base.ts";
 import { broadcastShape, checkSameDevice } from "../handle/broadcast.ts";
-import { type Dim, dimNode, largestSizes, withSizes } from "../handle/dims.ts";
+import { checkWithin, type Dim, dimNode, largestSizes, withSizes } from "../handle/dims.ts";
 import { asFloats } from "../handle/weak_numbers.ts";
 import { maxNode } from "../nodes/compare_nodes.ts";
 import { allFilled, filled, iotaAlong, padConstant, type Pair } from "../nodes/movement_nodes.ts";
@@ -96,6 +96,7 @@ export abstract class GatherTensor extends TensorBase {
         reason: `axis ${bad} of the index has size ${other[bad]}, beyond ${shape[bad]}`,
       });
     }
+    for (const i of rangeOf(shape.length)) if (i !== axis) checkWithin(action, this.uop, at.uop, i);
     return at;
   }
 
@@ -315,7 +316,9 @@ export abstract class GatherTensor extends TensorBase {
     const before: Pair = offset > 0 ? [wide, 0] : [0, wide]; // values stand in their columns
     const line = padConstant(this.uop, shape.map((_, i): Pair => i === rank - 1 ? before : [0, 0]), 0);
     const values = broadcastTo(reshape(line, [...shape.slice(0, -1), 1, n]), full);
-    const made = this.wrap(row.add(offset).eq(column).where(values, scalarConst(0, this.dtype)));
+    const placed = row.add(offset).eq(column).where(values, scalarConst(0, this.dtype)),
+      e = extentsOf(line)?.[rank - 1];
+    const made = this.wrap(e === undefined ? placed : label(placed, rank - 1, e));
     const order = rangeOf(rank - 1);
     for (const [to, from] of [[a, rank - 1], [b, rank]].sort(([p], [q]) => p - q)) order.splice(to, 0, from);
     return made.permute(order);

@@ -13,7 +13,7 @@ import { broadcastTo, expand, flip, pad, permute, reshape, shrink, unskew } from
 import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, iota, positionDType, type UOp, uop } from "../../uop/core/uop.ts";
-import { extentOf, extentsOf, extentText, sameExtent, withExtents } from "../../uop/graph/extent.ts";
+import { extentOf, extentsOf, extentText, namedShape, sameExtent, withExtents } from "../../uop/graph/extent.ts";
 import { isMemory, noteOpen, shown } from "../../uop/graph/writes.ts";
 import { type Operand, realizing, TensorBase, type TensorLike } from "../handle/base.ts";
 import { broadcastShape, checkSameDevice, isScalarLeaf } from "../handle/broadcast.ts";
@@ -168,13 +168,13 @@ function expandMasks(action: string, index: readonly Index[]): Index[] {
 }
 
 /** `value` under the shape `target`; leading axes of size 1 may be missing there. @throws {ShapeError} */
-function fitted(action: string, value: UOp, target: readonly number[]): UOp {
-  const shape = shapeOf(value), extra = shape.length - target.length;
+function fitted(action: string, value: UOp, target: readonly number[], cure = ""): UOp {
+  const shape = namedShape(value), extra = shape.length - target.length;
   const from = extra > 0 && shape.slice(0, extra).every((n) => n === 1) ? shape.slice(extra) : shape;
   if (from.length > target.length || from.some((n, i) => n !== 1 && n !== target[target.length - from.length + i])) {
     throw new ShapeError(action, {
       shapes: [shape, target],
-      reason: "the value does not broadcast to what is indexed",
+      reason: `the value does not broadcast to what is indexed${cure}`,
     });
   }
   return broadcastTo(reshape(value, from), target);
@@ -300,15 +300,16 @@ export abstract class IndexingTensor extends TensorBase {
       const part = this.wrap(uop(Ops.CONTIGUOUS, window.dtype, [window])).setAt(index, value);
       return this.setWindow(window, [], part, hasMemory);
     }
-    const given = this.written(value, action), to = shapeOf(view);
-    const fit = withExtents(fitted(action, given, to), extentsOf(view));
+    const given = this.written(value, action), to = namedShape(view);
+    const cure = extentsOf(view) === null ? "" : "; for a symbolic size, cut a larger value at the same variable";
+    const fit = withExtents(fitted(action, given, to, cure), extentsOf(view));
     to.forEach((_, axis) => {
       const own = extentOf(fit, axis), want = extentOf(view, axis);
       if (sameExtent(own, want)) return;
       throw new ShapeError(action, {
-        shapes: [shapeOf(given), to],
+        shapes: [namedShape(given), to],
         axis,
-        reason: `axis ${axis} has the sizes ${extentText(own)} and ${extentText(want)}`,
+        reason: `axis ${axis} has the sizes ${extentText(own)} and ${extentText(want)}${cure}`,
       });
     });
     if (hasMemory) realizing.assignView(this, view, fit);

@@ -6,7 +6,7 @@
  */
 import { dtypes } from "../../dtype/dtype.ts";
 import { promote } from "../../dtype/promotion.ts";
-import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
+import { ArgumentError, DTypeError, nameSizes, ShapeError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
 import { checkBoolean, checkInteger, checkOptions } from "../../helpers/options.ts";
 import { Ops } from "../../uop/core/ops.ts";
@@ -23,6 +23,9 @@ import type { ScanTensor } from "./scan.ts";
 import type { IndexingTensor } from "./indexing.ts";
 import type { Index } from "./symbolic_index.ts";
 import type { SearchOptions, StatisticsTensor } from "./statistics.ts";
+import { extentsOf, withExtents } from "../../uop/graph/extent.ts";
+import { reshape } from "../../uop/core/build_movement.ts";
+import { checkWithin, sizeName } from "../handle/dims.ts";
 
 /** The families that it is written in. */
 export interface PlaceTensor extends IndexingTensor, JoinTensor, ScanTensor, StatisticsTensor {}
@@ -38,7 +41,8 @@ export abstract class PlaceTensor extends TensorBase {
     if (index.ndim > 1) throw new ShapeError(action, { shapes: [index.shape], reason: "the index must be 1-D" });
     if (shape.length === 0) return index.reshape([]);
     const m = index.numel(), want = shape.with(axis, m);
-    return index.reshape(want.map((_, i) => i === axis ? m : 1)).expand(want);
+    const spread = index.reshape(want.map((_, i) => i === axis ? m : 1)).expand(want).uop;
+    return this.wrap(withExtents(spread, extentsOf(this.uop)?.with(axis, undefined) ?? null));
   }
 
   /**
@@ -57,7 +61,9 @@ export abstract class PlaceTensor extends TensorBase {
     if (from.join() !== want.join()) {
       throw new ShapeError(action, { shapes: [shape, from], axis, reason: `the source must be [${want.join(", ")}]` });
     }
-    return [axis, this.spreadAlong(action, axis, at, shape), asFloats(given, this.dtype)];
+    const spread = this.spreadAlong(action, axis, at, shape);
+    want.forEach((_, i) => checkWithin(action, given.uop, spread.uop, i));
+    return [axis, spread, asFloats(given, this.dtype)];
   }
 
   /** The positions of `index`, 1-D, along `dim`. @throws {ShapeError}, {IndexError} */
@@ -117,7 +123,8 @@ export abstract class PlaceTensor extends TensorBase {
   indexPut(indices: readonly Index[], values: Operand, options: { readonly accumulate?: boolean } = {}): this {
     checkOptions("indexPut", options, ["accumulate"]);
     const list = isList(indices) ? indices : [indices as Index], n = this.numel();
-    const flat = this.wrap(placed(iota(n), this.device)).reshape(this.shape).at(...list);
+    const places = reshape(placed(iota(n), this.device), this.shape);
+    const flat = this.wrap(withExtents(places, extentsOf(this.uop))).at(...list);
     const given = this.wrap(this.written(values, "indexPut")).expand(flat.shape);
     return this.put(flat, given, options);
   }
@@ -130,7 +137,10 @@ export abstract class PlaceTensor extends TensorBase {
     if (this.ndim !== at.ndim) {
       throw new ShapeError("takeAlongDim", { shapes: [this.shape, at.shape], reason: "they need as many axes" });
     }
-    const [a, b] = [this.shape, at.shape].map((s) => s.toSpliced(axis, 1)),
+    const [a, b] = [this, at].map((t) => {
+        const names = t.symbolicShape.map(sizeName);
+        return nameSizes(t.shape.toSpliced(axis, 1), names.toSpliced(axis, 1));
+      }),
       rest = broadcastShape("takeAlongDim", [a, b]);
     const wide = (t: this): this => t.expand(rest.toSpliced(axis, 0, t.shape[axis]));
     return wide(this).gather(axis, wide(at));
@@ -148,10 +158,12 @@ export abstract class PlaceTensor extends TensorBase {
       throw new DTypeError(action, { dtypes: [this.dtype, source.dtype], reason });
     }
     const shape = broadcastShape(action, [this.shape, mask.shape]), m = mask.expand(shape), x = this.expand(shape);
-    const count = source.numel();
+    const list = source.flatten(), [count] = list.symbolicShape;
     if (prod(shape) === 0 || count === 0) return x;
-    const at = m.flatten().cumsum(0).sub(1).clamp(0, count - 1).storedCopy();
-    return m.where(source.flatten().gather(0, at).reshape(shape), x) as this;
+    const last = typeof count === "number" ? count - 1 : count.sub(1);
+    const at = m.flatten().cumsum(0).sub(1).minimum(last).maximum(0).storedCopy();
+    const isThere = typeof count === "number" ? m : m.bitwiseAnd(count.gt(0) as this);
+    return isThere.where(list.gather(0, at as this).reshape(shape), x) as this;
   }
 
   /** Whether each element is among `testElements` (with `invert`: is not). NaN is among nothing. */

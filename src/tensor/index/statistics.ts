@@ -123,7 +123,7 @@ export abstract class StatisticsTensor extends TensorBase {
     const weights = this.weightsOf(action, options.weights);
     checkInteger(action, "minlength", minlength, 0);
     if (options.size === undefined) {
-      if (shape[0] === 0) return Promise.resolve(this.counted(minlength, weights));
+      if (this.boundShape[0] === 0) return Promise.resolve(this.counted(minlength, weights));
       return this.places().then((size) => this.counted(Math.max(size, minlength), weights));
     }
     return this.counted(checkInteger(action, "size", options.size, 0), weights);

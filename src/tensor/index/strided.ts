@@ -10,6 +10,7 @@ import { checkShape } from "../handle/axes.ts";
 import { checkTensor, TensorBase } from "../handle/base.ts";
 import type { IndexingTensor } from "./indexing.ts";
 import type { PlaceTensor } from "./places.ts";
+import { constantAxes } from "../handle/dims.ts";
 
 /** The families that it is written in. */
 export interface StridedTensor extends IndexingTensor, PlaceTensor {}
@@ -43,6 +44,7 @@ export abstract class StridedTensor extends TensorBase {
   /** The numbers of elements by strides, in shape `size`. */
   private strided(action: string, size: readonly number[], stride: readonly number[], storageOffset: number): this {
     const shape = checkShape(action, size), count = this.numel();
+    constantAxes(action, this.uop, this.ndim);
     if (!Array.isArray(stride) || stride.length !== shape.length) {
       throw new ShapeError(action, {
         shapes: [shape],

@@ -52,7 +52,7 @@ export abstract class CriterionTensor extends TensorBase {
   /** Losses times weights, whose sum the mean is over. */
   private weightedBy(action: string, options: LossOptions & { readonly weight?: Operand }): this {
     if (options.weight === undefined) return this.summed(action, options);
-    const w = (this.operand(options.weight, action) as this).expand(this.shape), losses = this.mul(w);
+    const w = (this.operand(options.weight, action) as this).expand(this.symbolicShape), losses = this.mul(w);
     return (options.reduction ?? "mean") === "mean" ? losses.sum().div(w.sum()) : losses.summed(action, options);
   }
 
@@ -233,7 +233,7 @@ export abstract class CriterionTensor extends TensorBase {
     const own = x.gather(1, y), gap = x.sub(own).add(margin).relu();
     let losses = checkInteger(action, "p", p, 1) === 1 ? gap : gap.pow(p);
     if (w !== undefined) losses = losses.mul(w.take(y));
-    const hit = losses.mul(y.flatten().oneHot(classes).eq(0)).sum(1).div(classes);
+    const hit = losses.mul(y.flatten().oneHot(classes).eq(0)).mean(1);
     return (this.ndim < 2 ? hit.reshape([]) : hit).summed(action, options);
   }
 
@@ -261,7 +261,7 @@ export abstract class CriterionTensor extends TensorBase {
     const isOther = places.eq(all).any(1).logicalNot(), own = x.gather(1, y.clamp(0, classes - 1));
     const gaps = x.unsqueeze(1).sub(own.unsqueeze(2)).add(1).relu(); // [N, label, class]
     const counted = isLabel.unsqueeze(2).bitwiseAnd(isOther.unsqueeze(1)).where(gaps, 0) as this;
-    const losses = counted.sum([1, 2]).div(classes) as this;
+    const losses = counted.sum(1).mean(1) as this;
     return (this.ndim < 2 ? losses.reshape([]) : losses).summed(action, options);
   }
 

@@ -11,6 +11,7 @@ import { checkBoolean, checkChoice, checkInteger, checkOptions } from "../../hel
 import { Ops } from "../../uop/core/ops.ts";
 import { constant, type UOp, uop, variable } from "../../uop/core/uop.ts";
 import { type NestedArray, TensorBase, type TensorLike } from "../handle/base.ts";
+import { extentOf, extentText } from "../../uop/graph/extent.ts";
 import { hostValues } from "../nodes/select.ts";
 import type { CriterionTensor } from "./criteria.ts";
 import type { LossOptions } from "./loss.ts";
@@ -88,7 +89,7 @@ export abstract class CtcTensor extends TensorBase {
       if (sameArray(given.shape, [n])) return given;
       throw new ShapeError(action, {
         shapes: [given.shape],
-        reason: `${["inputLengths", "targetLengths"][i]} must be [${n}]`,
+        reason: `${["inputLengths", "targetLengths"][i]} must be [${extentText(extentOf(x.uop, 1))}]`,
       });
     });
     const [T, L] = lengths;

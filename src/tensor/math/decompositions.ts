@@ -16,7 +16,7 @@ import { constant, type UOp, uop, variable } from "../../uop/core/uop.ts";
 import { GradientArg, tied, withGradient } from "../../uop/graph/given_gradient.ts";
 import { type Operand, TensorBase } from "../handle/base.ts";
 import { broadcastShape } from "../handle/broadcast.ts";
-import { constantAxis } from "../handle/dims.ts";
+import { constantAxes } from "../handle/dims.ts";
 import { nativeSvd } from "../handle/native_svd.ts";
 import type { GatherTensor } from "../index/gather.ts";
 import type { IndexingTensor } from "../index/indexing.ts";
@@ -125,7 +125,7 @@ export abstract class DecompositionTensor extends TensorBase {
         reason: square ? "it takes square matrices, in the last two axes" : "it takes matrices, of two axes or more",
       });
     }
-    for (const axis of [n - 2, n - 1]) constantAxis(action, this.uop, axis);
+    constantAxes(action, this.uop, 2);
     return this.cast(this.precise);
   }
 

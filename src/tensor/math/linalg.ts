@@ -14,6 +14,7 @@ import { broadcastTo, permute, reshape } from "../../uop/core/build_movement.ts"
 import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, type UOp, uop } from "../../uop/core/uop.ts";
+import { extentsOf, namedShape } from "../../uop/graph/extent.ts";
 import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import { checkTensor, isTensor, maybeTensor, type Operand, TensorBase } from "../handle/base.ts";
 import { broadcastShape, checkSameDevice } from "../handle/broadcast.ts";
@@ -98,7 +99,7 @@ export abstract class LinalgTensor extends TensorBase {
    */
   dot<N extends string>(w: Operand, options: Checked<ProductOptions, N> = {}): this {
     checkOptions("matmul", options, ["dtype"]);
-    const other = this.operand(w, "matmul"), shapes = [shapeOf(this.uop), shapeOf(other.uop)];
+    const other = this.operand(w, "matmul"), shapes = [this.shape, other.shape];
     checkSameDevice("matmul", this.uop, other.uop);
     if (shapes[0].length === 0 || shapes[1].length === 0) {
       throw new ShapeError("matmul", { shapes, reason: "a scalar has no axis to multiply over" });
@@ -244,9 +245,8 @@ export abstract class LinalgTensor extends TensorBase {
     let k = key, v = value;
     if (enableGqa) [k, v] = [this.shareHeads(key), this.shareHeads(value)];
     const common = promote(this.dtype, k.dtype), wide = sumDType(common);
-    const width = this.shape[this.ndim - 1];
     const product = this.dot(k.transpose(-2, -1), { dtype: wide });
-    let scores = this.wrap(roundedBack(product.uop, common)).mul(scale ?? 1 / Math.sqrt(width));
+    let scores = this.wrap(roundedBack(product.uop, common)).mul(scale ?? this.rootOfWidth(wide));
     const dtype = scores.dtype, never = this.wrap(constant(-Infinity, dtype));
     if (isCausal) {
       const [l, s] = scores.shape.slice(-2);
@@ -258,6 +258,11 @@ export abstract class LinalgTensor extends TensorBase {
     return (dropoutP > 0 ? weights.dropout(dropoutP) : weights).dot(v);
   }
 
+  /** 1 / sqrt(E), of a symbolic E a tensor. */
+  private rootOfWidth(dtype: DType): number | this {
+    const axis = this.ndim - 1, e = extentsOf(this.uop)?.[axis];
+    return e === undefined ? 1 / Math.sqrt(this.shape[axis]) : this.wrap(constant(1, dtype).fdiv(e.cast(dtype).sqrt()));
+  }
   /** `kv` with its heads (axis -3) repeated to as many has. */
   private shareHeads(kv: this): this {
     const heads = this.shape[this.ndim - 3], shape = kv.shape, axis = shape.length - 3;
@@ -363,7 +368,7 @@ function contract(formula: string, inputs: readonly Lettered[], output: readonly
       const n = shapeOf(node)[i], known = sizes.get(c) ?? 1;
       if (n !== known && n !== 1 && known !== 1) {
         throw new ShapeError(`evaluate einsum "${formula}" on`, {
-          shapes: inputs.map((x) => shapeOf(x.node)),
+          shapes: inputs.map((x) => namedShape(x.node)),
           reason: `letter ${c} has sizes ${known} and ${n}`,
         });
       }

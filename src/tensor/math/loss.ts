@@ -23,6 +23,7 @@ import { castNode } from "../nodes/scalars.ts";
 import { hostValues } from "../nodes/select.ts";
 import type { ActivationTensor } from "../ops/activation.ts";
 import type { ReduceTensor } from "../ops/reduce.ts";
+import { extentOf, extentText } from "../../uop/graph/extent.ts";
 
 /** Labels that are checked where they are known. */
 const MOST_LOOKED_AT = 65536;
@@ -173,7 +174,7 @@ export abstract class LossTensor extends TensorBase {
     throw new ShapeError("weigh classes by", {
       shapes: [weights.shape],
       axis: 0,
-      reason: `it must be [${classes}], one weight a class`,
+      reason: `it must be [${extentText(extentOf(this.uop, axis))}], one weight a class`,
     });
   }
 

@@ -29,6 +29,7 @@ import { along, isDiagonal, minus, times, turned } from "./matrix_nodes.ts";
 import type { ArrangeTensor } from "../ops/arrange.ts";
 import type { NormOrder } from "./norms.ts";
 import type { ProductTensor } from "./products.ts";
+import { constantAxes } from "../handle/dims.ts";
 
 /** Up to which singular values count as 0. */
 export interface RankOptions {
@@ -93,6 +94,7 @@ export abstract class SystemTensor extends TensorBase {
       throw new DTypeError(`${action} of dtype`, { dtypes: [this.dtype], reason: "it takes real matrices" });
     }
     if (n >= 2 && (!square || shape[n - 1] === shape[n - 2])) {
+      constantAxes(action, this.uop, 2);
       return this.cast(promote(floatOf(this.dtype), dtypes.float32));
     }
     throw new ShapeError(action, {

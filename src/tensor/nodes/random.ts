@@ -20,6 +20,7 @@ import { constant, iota, UOp, uop, variable } from "../../uop/core/uop.ts";
 import { fromParts } from "../../uop/graph/complex.ts";
 import type { HostArray } from "./host.ts";
 import { logNode, scale, shift } from "./numeric.ts";
+import { extentsOf, withExtents } from "../../uop/graph/extent.ts";
 
 const WORD = 2 ** 32;
 /** Values known on the host up to which weights are checked. */
@@ -285,6 +286,11 @@ export function drawNormal(shape: readonly number[], dtype: DType): UOp {
   const angle = drawUniform(shape, wide), u = drawUniform(shape, wide);
   const radius = scale(logNode(shift(scale(u, -1), 1)), -2).sqrt();
   return scale(angle, 2 * Math.PI).cos().mul(radius).cast(dtype);
+}
+
+/** A draw in the shape of a node: of symbolic axes as many as they have. */
+export function drawnLike(x: UOp, draw: (shape: readonly number[], dtype: DType) => UOp, dtype: DType): UOp {
+  return withExtents(draw(shapeOf(x), dtype), extentsOf(x));
 }
 
 /** A draw of a dtype, or, of complex numbers, one of each part. */

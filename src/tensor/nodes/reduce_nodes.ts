@@ -7,6 +7,7 @@
 import { type DType, dtypeMax, dtypeMin, leastInt, mostInt } from "../../dtype/dtype.ts";
 import { prod } from "../../helpers/math.ts";
 import { ReduceArg } from "../../uop/core/args.ts";
+import { vmin } from "../../uop/algebra/bounds.ts";
 import { broadcastTo, pad, shrink } from "../../uop/core/build_movement.ts";
 import { identityOf } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
@@ -52,7 +53,9 @@ export function orReduce(x: UOp, axes: readonly number[]): UOp {
   if (axes.some((a) => shape[a] === 0)) {
     return broadcastTo(constant(0, x.dtype), shape.map((n, i) => axes.includes(i) ? 1 : n));
   }
-  return reduceNode(x, Ops.MAX, axes);
+  const made = reduceNode(x, Ops.MAX, axes), extents = extentsOf(x);
+  if (axes.every((a) => extents?.[a] === undefined || vmin(extents[a]!) > 0)) return made;
+  return made.alu(Ops.MAX, constant(0, x.dtype)); // of nothing it is the least there is
 }
 
 /** Mean of float nodes over `axes`, kept; NaN where there is nothing. */

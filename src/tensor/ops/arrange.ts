@@ -142,11 +142,11 @@ export abstract class ArrangeTensor extends TensorBase {
   }
   /** Expanded to the shape of `other`. @throws {ShapeError} */
   expandAs(other: TensorBase): this {
-    return this.expand(checkTensor("expandAs", "other", other).shape);
+    return this.expand((checkTensor("expandAs", "other", other) as this).symbolicShape);
   }
   /** Reshaped to the shape of `other`. @throws {ShapeError} */
   reshapeAs(other: TensorBase): this {
-    return this.reshape(checkTensor("reshapeAs", "other", other).shape);
+    return this.reshape((checkTensor("reshapeAs", "other", other) as this).symbolicShape);
   }
   /** Alias of {@linkcode reshapeAs}. */
   viewAs(other: TensorBase): this {
@@ -223,6 +223,7 @@ export abstract class ArrangeTensor extends TensorBase {
     const action = "sliceScatter", shape = this.shape, axis = resolveAxis(action, dim, shape), n = shape[axis] ?? 0;
     const { start = 0, end = n, step = 1 } = checkOptions(action, options, ["start", "end", "step"]);
     checkInteger(action, "step", step, 1);
+    constantAxis(action, this.uop, axis, "setAt([...], src) of a copy writes to any");
     const [a, b] = [checkInteger(action, "start", start), checkInteger(action, "end", end)]
       .map((i) => Math.min(Math.max(i < 0 ? i + n : i, 0), n));
     const count = Math.max(Math.ceil((b - a) / step), 0), want = shape.with(axis, count);

@@ -24,6 +24,9 @@ import { constantPower, intPower, powNode } from "../nodes/power.ts";
 import { castNode, checkFits, inferDType, scalarConst } from "../nodes/scalars.ts";
 import type { MovementTensor } from "./movement.ts";
 import { inFloat, install, installUnary, type Rows, type UnaryRow } from "./rows.ts";
+import { broadcastTo } from "../../uop/core/build_movement.ts";
+import { shapeOf } from "../../uop/core/shape.ts";
+import { extentsOf, withExtents } from "../../uop/graph/extent.ts";
 
 /** Whether something is a whole number whose 32 bits an int32 or an uint32 has. */
 function isWord(x: unknown): boolean {
@@ -314,7 +317,7 @@ export abstract class ElementwiseTensor extends TensorBase {
   }
   /** The constant `c` under this shape. */
   protected broadcastConst(c: UOp): UOp {
-    return this.wrap(c).expand(this.shape).uop;
+    return withExtents(broadcastTo(c, shapeOf(this.uop)), extentsOf(this.uop));
   }
 
   /**

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
+import { ArgumentError, nameSizes, ShapeError } from "../../helpers/errors.ts";
 import { prod, rangeOf } from "../../helpers/math.ts";
 import { checkAlone, checkChoice, checkInteger, checkOptions, checkScalar, describe } from "../../helpers/options.ts";
 import { expand, flip, permute, reshape, shrink } from "../../uop/core/build_movement.ts";
@@ -24,6 +24,7 @@ import {
   padDims,
   shrinkAxis,
   sizedAs,
+  sizeName,
   sizesNow,
   withSizes,
 } from "../handle/dims.ts";
@@ -76,12 +77,12 @@ export abstract class MovementTensor extends TensorBase {
   private reshapeTo(action: string, shape: Axes | readonly (Dim | null)[]): this {
     if (!hasVariable(shape)) return this.wrapView(reshapeSized(this.uop, this.resolveShape(action, shape)));
     const list = shape as readonly (Dim | null)[];
-    const made = reshapeSized(this.uop, this.resolveShape(action, largestSizes(action, list)));
+    const made = reshapeSized(this.uop, this.resolveShape(action, largestSizes(action, list), list.map(sizeName)));
     return this.wrapView(withSizes(action, made, list, () => false));
   }
 
-  /** A shape with its -1 found. @throws {ShapeError} */
-  private resolveShape(action: string, sizes: unknown): number[] {
+  /** A shape with its -1 found; `names` are those of sizes that are variables. @throws {ShapeError} */
+  private resolveShape(action: string, sizes: unknown, names: readonly (string | undefined)[] = []): number[] {
     const from = this.shape;
     const list: unknown = typeof sizes === "number" ? [sizes] : sizes;
     if (!Array.isArray(list)) {
@@ -94,6 +95,7 @@ export abstract class MovementTensor extends TensorBase {
       }
       return from[i];
     });
+    if (names.length > 0) nameSizes(shape, names);
     const unknown = shape.indexOf(-1);
     if (unknown !== shape.lastIndexOf(-1)) {
       throw new ShapeError(action, { shapes: [from, shape], reason: "only one size may be -1" });

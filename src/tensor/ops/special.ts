@@ -21,6 +21,7 @@ import { castNode } from "../nodes/scalars.ts";
 import { atan2Node, hypotNode, logitNode, signBit, xlogyNode } from "../nodes/special_nodes.ts";
 import type { ActivationTensor } from "./activation.ts";
 import { install, type Rows } from "./rows.ts";
+import { constantAxis } from "../handle/dims.ts";
 
 /** Options of {@linkcode SpecialTensor.nanToNum}. */
 export interface NanToNumOptions {
@@ -177,6 +178,7 @@ export abstract class SpecialTensor extends TensorBase {
   /** The first half of axis `dim` times the sigmoid of the second. @throws {ShapeError} unless its size is even */
   glu(dim = -1): this {
     const shape = this.shape, axis = resolveAxis("glu", dim, shape), n = shape[axis] ?? 1;
+    constantAxis("glu", this.uop, axis, "at([...]) takes halves of any");
     if (n % 2 !== 0) {
       throw new ShapeError("glu", { shapes: [shape], axis, reason: `axis ${axis} of size ${n} has no halves` });
     }

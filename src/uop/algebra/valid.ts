@@ -153,9 +153,11 @@ class Facts {
 
   private under(u: UOp, map: Map<UOp, UOp>): UOp {
     if (map.size === 0) return u;
-    // memory is read whether the clauses hold or not: the index and the gate of a load inside stay as they are
-    const loads = toposort(u, (n) => n.op !== Ops.LOAD).filter((n) => n.op === Ops.LOAD && !map.has(n));
-    if (loads.length > 0) map = new Map([...map, ...loads.map((l) => [l, l] as const)]);
+    // memory is read, and loops go as far, whether the clauses hold or not: the index and the gate of a load inside, and
+    // the end of a loop, stay as they are
+    const isWhole = (n: UOp): boolean => n.op === Ops.LOAD || n.op === Ops.RANGE;
+    const whole = toposort(u, (n) => !isWhole(n)).filter((n) => isWhole(n) && !map.has(n));
+    if (whole.length > 0) map = new Map([...map, ...whole.map((n) => [n, n] as const)]);
     const assumed = substitute(u, map);
     if (assumed === u) return u;
     return simplify(substitute(simplify(assumed), this.back));

@@ -11,7 +11,7 @@
  * @module
  */
 import { dtypes } from "../../dtype/dtype.ts";
-import { ShapeError } from "../../helpers/errors.ts";
+import { nameSizes, ShapeError } from "../../helpers/errors.ts";
 import { axisGroups } from "../../helpers/math.ts";
 import { vmax, vmin } from "../algebra/bounds.ts";
 import { simplifySize } from "../algebra/sizes.ts";
@@ -98,9 +98,17 @@ export function extentText(u: UOp): string {
 /** Whether two nodes are the same expression, also across generations of the intern table. */
 export function sameExtent(a: UOp | undefined, b: UOp | undefined): boolean {
   if (a === b) return true;
-  if (a === undefined || b === undefined || a.hash !== b.hash || a.op !== b.op) return false;
-  return a.src.length === b.src.length && a.src.every((s, i) => sameExtent(s, b.src[i])) &&
-    extentText(a) === extentText(b);
+  return a !== undefined && b !== undefined && a.op === b.op && orderless(a) === orderless(b);
+}
+
+/** A text of an expression that is one whatever the order of terms and factors, which follows names of variables. */
+function orderless(u: UOp): string {
+  if (u.op === Ops.CONST) return String(u.value);
+  if (u.op === Ops.VARIABLE) return `${extentText(u)}[${vmin(u)}, ${vmax(u)}]`;
+  const parts = (v: UOp): string[] => v.op === u.op ? v.src.flatMap(parts) : [orderless(v)];
+  const isFree = u.op === Ops.ADD || u.op === Ops.MUL || u.op === Ops.MAX;
+  const src = isFree ? parts(u).sort() : u.src.map(orderless);
+  return `${opName[u.op]} ${u.dtype} ${u.op === Ops.BIND ? u.arg ?? "" : ""}(${src.join(", ")})`;
 }
 
 /** The value of an expression of bound variables; undefined where one is not bound. */
@@ -160,6 +168,28 @@ export function extentBetween(start: UOp, stop: UOp): UOp {
   return simplifySize(stop.cast(dtype).add(start.cast(dtype).mul(-1)));
 }
 
+/**
+ * The least of how many elements there are from `start` to `stop`. The larger of two is at least either of them, and the
+ * smaller at most: bounds of each by itself would say less.
+ */
+export function leastBetween(start: UOp, stop: UOp): number {
+  return leastOf(extentBetween(start, stop));
+}
+
+function leastOf(sum: UOp): number {
+  const terms: UOp[] = [], left = [sum];
+  for (let u = left.pop(); u !== undefined; u = left.pop()) {
+    if (u.op === Ops.ADD) left.push(...u.src);
+    else terms.push(u);
+  }
+  const isLess = (u: UOp): boolean => u.op === Ops.MUL && u.src[0].op === Ops.MAX && u.src[1].isConst(-1);
+  const at = terms.findIndex((u) => u.op === Ops.MAX || isLess(u));
+  if (at < 0) return vmin(sum);
+  const u = terms[at], sides = u.op === Ops.MAX ? u.src : u.src[0].src.map((s) => simplifySize(s.mul(-1)));
+  const each = sides.map((s) => leastOf(sumOf(...terms.toSpliced(at, 1, s))));
+  return Math.max(vmin(sum), u.op === Ops.MAX ? Math.max(...each) : Math.min(...each));
+}
+
 /** A product of extents, simplified: int64 where int32 may not hold it. */
 export function productOf(a: UOp, b: UOp): UOp {
   const wide = a.dtype === dtypes.int64 || b.dtype === dtypes.int64 || vmax(a) * vmax(b) > INT32_MAX;
@@ -172,7 +202,7 @@ function plus(e: UOp, n: number): UOp {
 
 function refuse(u: UOp, axis: number, e: UOp, reason: string): never {
   throw new ShapeError(opName[u.op].toLowerCase(), {
-    shapes: [shapeOf(u.src[0])],
+    shapes: [namedShape(u.src[0])],
     axis,
     reason: `axis ${axis} has the symbolic size ${extentText(e)}: ${reason}`,
   });
@@ -216,7 +246,7 @@ function joined(u: UOp): Extents | null {
         if (e === undefined) return;
         if (out![axis] !== undefined && !sameExtent(out![axis], e)) {
           throw new ShapeError(opName[u.op].toLowerCase(), {
-            shapes: u.src.map(shapeOf),
+            shapes: u.src.map(namedShape),
             axis,
             reason: `axis ${axis} has the symbolic sizes ${extentText(out![axis]!)} and ${extentText(e)}`,
           });
@@ -295,6 +325,12 @@ export function extentsOf(root: UOp): Extents | null {
     u.extentMemo = made === null || made.every((e) => e === undefined) ? null : made;
   }
   return root.extentMemo!;
+}
+
+/** The shape of a node, an array of its own: in errors with the names of symbolic sizes. */
+export function namedShape(u: UOp): number[] {
+  const shape = [...shapeOf(u)], extents = extentsOf(u);
+  return extents === null ? shape : nameSizes(shape, extents.map((e) => e && extentText(e)));
 }
 
 /** The extent of an axis: its symbolic one, or its size. */

@@ -15,6 +15,8 @@ export interface Kind {
   readonly guarded?: boolean;
   /** Numbers above are not tried. */
   readonly tooLarge?: number;
+  /** All that it may be, where those are a few names. */
+  readonly names?: readonly string[];
 }
 
 /** An argument of a valid call. */
@@ -126,7 +128,8 @@ export const device: (value: string) => Arg = maker(kind("device", isText));
 export const text: (value: string) => Arg = maker(kind("text", isText));
 /** One of a few names. */
 export function choice(value: string, ...others: string[]): Arg {
-  return { kind: kind("choice", (x) => x === value || others.includes(x as string)), value, optional: false };
+  const names = [value, ...others];
+  return { kind: { ...kind("choice", (x) => names.includes(x as string)), names }, value, optional: false };
 }
 /** A list of sizes. */
 export const shape: (value: unknown) => Arg = maker(

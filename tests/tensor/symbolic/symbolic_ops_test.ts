@@ -155,6 +155,24 @@ const SMOOTH: Record<string, Case> = {
     const k = x.reshape([n, 2, 2]).permute([1, 0, 2]).unsqueeze(0), q = k.repeatInterleave(2, 1);
     return q.scaledDotProductAttention(k, k, undefined, { isCausal: true, enableGqa: true });
   },
+  multiMarginLoss: ({ x }) => x.T.multiMarginLoss(at(0, 1, 2, 0)),
+  multilabelMarginLoss: ({ x, i }) => x.T.multilabelMarginLoss(i.T.sub(1)),
+  diagEmbed: ({ x }) => x.T.diagEmbed({ offset: 1 }),
+  diagflat: ({ x }) => x.at(":", 0).diagflat(-1),
+  "indexSelect beside a symbolic axis": ({ x }) => x.indexSelect(1, at(2, 0)),
+  "indexAdd beside a symbolic axis": ({ x }) => x.indexAdd(1, at(2, 0), x.at(":", [0, 2])),
+  "indexPut at one of a symbolic axis": ({ x }) => x.indexPut([at(1)], x.at(0)),
+  "adaptive pool of a batch": ({ x }) => x.unsqueeze(1).adaptiveAvgPool1d(3),
+  vander: ({ x }) => x.at(":", 0).vander(3),
+  "maskedScatter of a symbolic source": ({ all, x }) => all.maskedScatter(all.gt(0), x),
+  expandAs: ({ x, all }) => all.at([0, 1]).expandAs(x),
+  reshapeAs: ({ x }) => x.unsqueeze(1).reshapeAs(x),
+  "loss of weighted columns": ({ x }) => x.mseLoss(0, { weight: [[1, 2, 3, 4]] }),
+  "padTo the larger of two": ({ x, n }) => x.padTo([typeof n === "number" ? Math.max(n, 9) : n.maximum(9), 4]),
+  "attention of symbolic width": ({ x }) => {
+    const q = x.T.unsqueeze(0);
+    return q.scaledDotProductAttention(q, q);
+  },
   "attention under a mask": ({ x }) => {
     const q = x.unsqueeze(0).unsqueeze(0);
     return q.scaledDotProductAttention(q, q, x.matmul(x.T).gt(-1));
@@ -203,6 +221,13 @@ const OTHERS: Record<string, Case> = {
   histogram: ({ x }) => x.histogram(4, { min: -1, max: 1 }),
   searchsorted: ({ x }) => x.at(":", 0).sort(0)[0].searchsorted(new Tensor([-0.5, 0, 9])),
   "searchsorted of integers": ({ i }) => i.at(":", 0).sort(0)[0].searchsorted(at(0, 1, 2, 9), { right: true }),
+  isreal: ({ x }) => x.isreal(),
+  constLike: ({ x }) => x.constLike(3),
+  bernoulli: ({ x }) => x.bernoulli(0.5).mul(0),
+  exponential: ({ x }) => x.exponential().mul(0),
+  geometric: ({ x }) => x.geometric(0.5).mul(0),
+  fractionalMaxPool2d: ({ x }) =>
+    x.unsqueeze(1).unsqueeze(1).repeat([1, 1, 4, 1]).fractionalMaxPool2d(2, { outputSize: [2, 2] }).mul(0),
   batchNorm: ({ x }) =>
     Tensor.train(() => {
       const norm = new nn.BatchNorm(4);
@@ -389,6 +414,46 @@ Deno.test("symbolic ops: what cannot be says what to do instead", () => {
     ["quantile", () => x.quantile(0.3, 0, { interpolation: "lower" }), /"linear"/, ShapeError],
     ["diagonal", () => x.diagonal(), /symbolic size n/, ShapeError],
     ["repeat", () => x.repeat([n.bind(5), 1]), /repeat .* symbolic size n/, ShapeError],
+    ["luFactor", () => x.matmul(x.T).luFactor(), /luFactor .* symbolic size n.*padTo/, ShapeError],
+    ["ldlFactor", () => x.matmul(x.T).ldlFactor(), /ldlFactor .* symbolic size n.*padTo/, ShapeError],
+    ["matrixExp", () => x.matmul(x.T).matrixExp(), /matrixExp .* symbolic size n.*padTo/, ShapeError],
+    ["householderProduct", () => x.householderProduct(Tensor.ones([2])), /symbolic size n.*padTo/, ShapeError],
+    ["pdist", () => x.pdist(), /pdist .* symbolic size n.*cdist/, ShapeError],
+    ["vander", () => x.T.vander(), /vander .* symbolic size n.*give n/, ShapeError],
+    ["uniqueConsecutive", () => i.uniqueConsecutive({ dim: 0 }), /symbolic size n.*padTo/, ShapeError],
+    ["glu", () => x.glu(0), /glu .* symbolic size n.*at\(\[/, ShapeError],
+    ["asStrided", () => x.asStrided([2], [1]), /asStrided .* symbolic size n.*padTo/, ShapeError],
+    ["selectScatter", () => x.selectScatter(Tensor.ones([4]), 0, 1), /symbolic size n.*setAt/, ShapeError],
+    [
+      "a larger index",
+      () => x.gather(1, ints),
+      /gather .* size n, and the index 80, which may be more; raise/,
+      ShapeError,
+    ],
+    ["weights of a symbolic kernel", () => Tensor.ones([1, 1, 99]).conv1d(x.T.unsqueeze(0)), /channels/, ShapeError],
+    [
+      "a symbolic kernel",
+      () => Tensor.ones([1, 4, 99]).convTranspose1d(x.T.unsqueeze(1)),
+      /transposed.*symbolic size n.*padTo/,
+      ShapeError,
+    ],
+    ["convolve", () => x.at(":", 0).convolve(Tensor.ones([3])), /convolve .* symbolic size n.*padTo/, ShapeError],
+    ["another size", () => x.cat([all], 1).add(all.at([0, 9])), /sizes n and 9/, ShapeError],
+    [
+      "no square",
+      () => x.matrixPower(2),
+      /shape \[n, 4\]: .* axes; n is a symbolic size of at most 80, which padTo/,
+      ShapeError,
+    ],
+    ["setAt", () => all.clone().setAt([[0, n.bind(3)]], Tensor.ones([3, 4])), /and \[n, 4\].*cut a larger/, ShapeError],
+    [
+      "a size that is a number",
+      () => Tensor.scaledUniform([n.bind(3) as never]),
+      /the variable n.*numbers/,
+      ShapeError,
+    ],
+    ["unflatten", () => all.unflatten(1, [n.bind(4) as never, 1]), /not \[the variable n, 1\]/, ArgumentError],
+    ["linspace", () => Tensor.linspace(0, n.bind(4) as never, 3), /not the variable n; linspace\(0, 1/, ArgumentError],
     ["zeros", () => Tensor.zeros([n.bind(3).sub(9)]), /a size from -6 to 71/, ArgumentError],
     ["arange", () => Tensor.arange(0, n.bind(3), 0.5), /step/, ArgumentError],
   ];
@@ -399,4 +464,38 @@ Deno.test("symbolic ops: what cannot be says what to do instead", () => {
       return true;
     });
   }
+});
+
+Deno.test("symbolic ops: axes that may be of nothing", async () => {
+  const size = new Variable("size", 0, 6), x = Tensor.ones([2, 6]).realize(), y = Tensor.arange(6).float().realize();
+  const ints = new Tensor([3, 1, 3, 0, 2, 1]).realize();
+  for (const value of [0, 4, 1]) {
+    const s = size.bind(value), cut = x.at(":", [0, s]), want = x.at(":", [0, value]);
+    for (
+      const f of [
+        (t: Tensor) => t.gt(0).any(1),
+        (t: Tensor) => t.gt(0).all(),
+        (t: Tensor) => t.gt(0).max(1),
+        (t: Tensor) => t.allclose(1),
+      ]
+    ) assertEquals(await f(cut).tolist(), await f(want).tolist(), `${f} of ${value}`);
+    const counts = [s, value].map((n) => ints.at([0, n]).bincount()) as (Tensor | Promise<Tensor>)[];
+    const [got, wanted] = await Promise.all(counts);
+    assertEquals(await got.tolist(), await wanted.tolist());
+    // the gradient reads where the axis has two elements, in a loop that goes as far as it has one less
+    const area = (t: Tensor, n: Size) => t.at(":", [0, n]).trapezoid(y.at([0, n]));
+    const slope = (n: Size) => grad((t: Tensor) => area(t, n).square().sum())(x) as Tensor;
+    if (value > 0) assertEquals(await slope(s).tolist(), await slope(value).tolist());
+  }
+});
+
+Deno.test("symbolic ops: sizes are one whatever the order of their factors", async () => {
+  const a = new Variable("rows", 1, 3), b = new Variable("columns", 1, 6);
+  const x = Tensor.arange(18).float().reshape([3, 6]).realize();
+  const slope = (m: Size, n: Size) =>
+    grad((t: Tensor) => {
+      const flat = t.shrink([[0, m], [0, n]]).flatten();
+      return flat.mul(flat).add(flat).sum();
+    })(x) as Tensor;
+  assertEquals(await slope(a.bind(2), b.bind(3)).tolist(), await slope(2, 3).tolist());
 });

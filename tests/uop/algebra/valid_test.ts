@@ -89,6 +89,12 @@ Deno.test("valid: a whole kernel", () => {
   assertStrictEquals(simplifyKernel(never), sink([store(index(out, i), zero)]));
 });
 
+Deno.test("valid: a loop goes as far whatever the condition", () => {
+  const v = variable("v", 0, 5, dtypes.int32), loop = range(v.add(-1).max(0), 7, AxisKind.REDUCE);
+  const [, at] = simplifyValid(ge(v, 2).and(i.lt(3)), loop.add(v.max(1)));
+  assertStrictEquals(at, v.add(loop));
+});
+
 Deno.test("valid: clauses", () => {
   assertEquals(splitAnd(p.and(i.lt(3)).and(p)).map((c) => exprText(c)), ["p", "r0l < 3"]);
 });
