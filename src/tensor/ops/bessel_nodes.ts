@@ -427,9 +427,9 @@ export function zetaNode(s: UOp, q: UOp): UOp {
   const order = select(s.eq(one).or(lt(s, 1)), 2, s), from = isFine.where(q, one), power = scale(order, -1);
   let sum = zero;
   for (let k = 0; k < steps; k++) sum = sum.add(powNode(shift(from, k), power));
-  // the integral of the rest may count where end^-s is too small a number, so that it is made of halves of the power
-  const end = shift(from, steps), half = powNode(end, scale(power, 0.5)), last = half.mul(half), r = over(1, end);
-  const square = r.mul(r), integral = end.mul(half).mul(half).fdiv(shift(order, -1));
+  // the integral of the rest may count where end^-s is too small a number; s - 1 is exact
+  const end = shift(from, steps), last = powNode(end, power), r = over(1, end), square = r.mul(r);
+  const before = shift(order, -1), integral = powNode(end, scale(before, -1)).fdiv(before);
   sum = sum.add(integral).add(scale(last, 0.5));
   let factor = last.mul(r).mul(order);
   for (let j = 0; j < terms; j++) {
