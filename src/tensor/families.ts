@@ -19,7 +19,7 @@ import { ScanTensor } from "./index/scan.ts";
 import { SortTensor } from "./index/sort.ts";
 import type { SetTensor } from "./index/sets.ts";
 import type { StridedTensor } from "./index/strided.ts";
-import { StatisticsTensor } from "./index/statistics.ts";
+import type { StatisticsTensor } from "./index/statistics.ts";
 import type { Family } from "./handle/members.ts";
 import { DisplayTensor } from "./handle/display.ts";
 import { InPlaceTensor } from "./inplace.ts";
@@ -87,7 +87,6 @@ export const FAMILIES: readonly Family[] = [
   ShardTensor,
   SortTensor,
   SpecialTensor,
-  StatisticsTensor,
 ];
 
 /** All methods of a tensor, by the families that they are written in. */

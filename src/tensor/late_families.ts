@@ -12,6 +12,7 @@ import { DistributionTensor } from "./index/distributions.ts";
 import { HistogramTensor } from "./index/histograms.ts";
 import { QuantileTensor } from "./index/quantiles.ts";
 import { SetTensor } from "./index/sets.ts";
+import { StatisticsTensor } from "./index/statistics.ts";
 import { StridedTensor } from "./index/strided.ts";
 import { CtcTensor } from "./math/ctc.ts";
 import { DecompositionTensor } from "./math/decompositions.ts";
@@ -51,6 +52,7 @@ export const LATE_FAMILIES: readonly Family[] = [
   SampledTensor,
   SetTensor,
   SpectrogramTensor,
+  StatisticsTensor,
   StridedTensor,
   SymmetricTensor,
   SystemTensor,

@@ -102,9 +102,9 @@ const MAX_GZIPPED = {
   "dinograd.browser.js": 478e3,
   "dinograd.core.js": 200e3,
   "dinograd.core-node.js": 229e3,
-  "one.mjs": 392.5e3,
+  "one.mjs": 394.5e3,
   "one-light.mjs": 136.5e3,
-  "layers.mjs": 434.5e3,
+  "layers.mjs": 436.5e3,
   "layers-light.mjs": 186.5e3,
 };
 /** What a page must not load at once: what only others need, and what waits until it is asked for. */
