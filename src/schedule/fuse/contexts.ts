@@ -202,12 +202,15 @@ export abstract class ContextWalk {
     return isOpen ? found : [];
   }
 
-  /** What got buffers below what was kept for it: another plan, knowing it, computes that where it is read. */
-  keptBelow(list: readonly UOp[], start: ReadonlySet<UOp>): readonly UOp[] {
+  /**
+   * What got buffers below what was kept for it: another plan, knowing it, computes that where it is read. With `isAlone` only
+   * where that is elementwise.
+   */
+  keptBelow(list: readonly UOp[], start: ReadonlySet<UOp>, isAlone = false): readonly UOp[] {
     const isKept = (u: UOp): boolean => isLeaf(u) || this.realized.has(u);
     return list.flatMap((made) => {
       const below = toposort(made.src, (u) => !isKept(u));
-      if (below.some((u) => u.op === Ops.REDUCE && !isKept(u))) return [];
+      if (below.some((u) => !isKept(u) && (isAlone ? !isAlu(u.op) : u.op === Ops.REDUCE))) return [];
       return below.filter((u) => isKept(u) && !isLeaf(u) && !start.has(u));
     });
   }

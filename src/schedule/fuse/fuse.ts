@@ -259,7 +259,9 @@ class Fuser extends ReduceReads {
   others(start: ReadonlySet<UOp>, isOnLoops: boolean): readonly (readonly UOp[])[] {
     const made = [...(isOnLoops ? this.keptReduces(start, true) : []), ...this.keptBelow(this.deepSums, start)];
     const rows = reducesOfRows(this.sharedRows, (u) => this.realized.has(u));
-    return [made, ...rows, isOnLoops ? [] : this.keptBelow(this.keptRows, start)].filter((list) => list.length > 0);
+    return [made, ...rows, isOnLoops ? [] : this.keptBelow(this.keptRows, start, true)].filter((list) =>
+      list.length > 0
+    );
   }
 
   /** Notes what was decided: of the last plan alone, when it is known to be that. */
