@@ -137,11 +137,12 @@ export async function syntheticModel(name: string, device: string): Promise<Gguf
       pools.set(format.name, new Tensor(await randomBlocks(format), { device }).realize());
     }
     // elements are others each time that they are read
+    const isMade = format.plain !== undefined && sizes.length > 1;
     const make = () => filled(format, pools.get(format.name)!, sizes, device);
     const made = sizes.length === 1 ? Tensor.ones(sizes, { device }).contiguous().realize() : make();
-    const raw = () => format.plain === undefined || sizes.length === 1 ? made : make();
+    const raw = () => isMade ? make() : made;
     const load = () => format.plain === undefined ? dequantize(raw(), format) : raw();
-    tensors.set(weight, { name: weight, format, shape: sizes, nbytes: raw().nbytes(), raw, load });
+    tensors.set(weight, { name: weight, format, shape: sizes, nbytes: raw().nbytes(), raw, load, isMade });
   }
   return { version: 0, metadata: metadataOf(name, s), tensors };
 }

@@ -54,6 +54,8 @@ export interface GgufTensor {
   raw(): Tensor;
   /** Its numbers: plain elements as they are; of blocks float32, computed from {@linkcode raw} where they are used. Lazy. */
   load(): Tensor;
+  /** Whether each call of {@linkcode raw} makes a tensor of its own, which who asks for it may dispose of. */
+  readonly isMade?: boolean;
 }
 
 /** What a file, or all the files of a split model, hold. */

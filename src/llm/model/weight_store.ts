@@ -95,10 +95,9 @@ export class Weight {
     if (this.format.plain !== undefined) void this.held.memory[0].realize();
     else this.sorting((planes) => this.held = realized(planes, this.device, this.format));
   }
-  /** Does it come to the device, or into memory, when it is read, or is it there? */
+  /** Does it come to the device when it is read, or is it there? */
   get isElsewhere(): boolean {
-    const raw = this.source.raw();
-    return raw.device !== this.device || !raw.isRealized;
+    return this.source.isMade === true || this.source.raw().device !== this.device;
   }
   /** What `use` makes of planes of bytes, or of elements, which are given back then. */
   sorting(use: (planes: readonly Tensor[]) => void): void {
