@@ -19,7 +19,6 @@ import { ScanTensor } from "./index/scan.ts";
 import { SortTensor } from "./index/sort.ts";
 import type { SetTensor } from "./index/sets.ts";
 import type { StridedTensor } from "./index/strided.ts";
-import type { StatisticsTensor } from "./index/statistics.ts";
 import type { Family } from "./handle/members.ts";
 import { DisplayTensor } from "./handle/display.ts";
 import { InPlaceTensor } from "./inplace.ts";
