@@ -385,20 +385,23 @@ Deno.test("fuse: a product in tiles has no other sum beside it, however short", 
   assertEquals(names.length, 2, names.join(" "));
 });
 
-Deno.test("fuse: a sum along one operand of a product on matrix units leaves it to them, one along both is theirs", async () => {
-  const device = openObserving("CUDA"), before = device.kernels.length;
-  const bf = (...shape: number[]) =>
-    Tensor.empty(shape, { device: device.name }).cast("bfloat16").contiguous().realize();
-  const parts = bf(3, 16, 512), [gate, up] = [bf(1024, 512), bf(1024, 512)];
-  const product = (w: Tensor) => parts.matmul(w.T, { dtype: "float32" }).sum(0);
-  await Tensor.realize([product(gate).silu().mul(product(up))]);
-  const onUnits = () =>
-    device.kernels.slice(before).filter((k) => k.program.uops.some((u) => u.op === Ops.WMMA)).length;
-  assertEquals(onUnits(), 2);
-  const [x, g] = [bf(4, 64, 1024), bf(4, 64, 1024)], kernels = device.kernels.length;
-  await Tensor.realize([x.transpose(1, 2).matmul(g, { dtype: "float32" }).sum(0)]);
-  assertEquals([onUnits(), device.kernels.length - kernels], [3, 1]);
-});
+Deno.test(
+  "fuse: a sum along one operand of a product on matrix units leaves it to them, one along both is theirs",
+  optimized(async () => {
+    const device = openObserving("CUDA"), before = device.kernels.length;
+    const bf = (...shape: number[]) =>
+      Tensor.empty(shape, { device: device.name }).cast("bfloat16").contiguous().realize();
+    const parts = bf(3, 16, 512), [gate, up] = [bf(1024, 512), bf(1024, 512)];
+    const product = (w: Tensor) => parts.matmul(w.T, { dtype: "float32" }).sum(0);
+    await Tensor.realize([product(gate).silu().mul(product(up))]);
+    const onUnits = () =>
+      device.kernels.slice(before).filter((k) => k.program.uops.some((u) => u.op === Ops.WMMA)).length;
+    assertEquals(onUnits(), 2);
+    const [x, g] = [bf(4, 64, 1024), bf(4, 64, 1024)], kernels = device.kernels.length;
+    await Tensor.realize([x.transpose(1, 2).matmul(g, { dtype: "float32" }).sum(0)]);
+    assertEquals([onUnits(), device.kernels.length - kernels], [3, 1]);
+  }),
+);
 
 Deno.test("fuse: what sums that are kept anyway make is computed again where it is read, not kept with them", async () => {
   const classes = 5021, rows = 256;
@@ -572,24 +575,26 @@ Deno.test("fuse: a sum over windows is one with the product below it, whose oper
   want.forEach((v, i) => assertEquals(difference(got[i], v, { absolute: 1e-3, relative: 1e-5 }), undefined));
 });
 
-Deno.test("fuse: a norm of what several read squares what is in memory, and a sum of parts is no kernel", async () => {
-  // a residual, whose sum several kernels read, and its norm
-  const f = (x: Tensor, parts: Tensor, w: Tensor): Tensor[] => {
-    const h = x.add(parts.matmul(w, { dtype: "float32" }).sum(0));
-    return [h, h.mul(h.square().mean(-1, { keepdim: true }).add(1e-5).rsqrt()).contiguous()];
-  };
-  const device = openObserving("CUDA"), on = { device: device.name, dtype: "bfloat16" } as const;
-  const x = Tensor.empty([16, 4096], { device: device.name }).realize(),
-    parts = Tensor.empty([3, 16, 4096], on).realize();
-  await Tensor.realize(f(x, parts, Tensor.empty([4096, 4096], on).realize()));
-  // the product in parts, their sum with the residual, the norm
-  assertEquals(device.kernels.length, 3, device.kernels.map((k) => k.name).join(" "));
-  const valuesOn = (device: string) =>
-    Promise.all(
-      f(...[[4, 64], [3, 4, 64], [64, 64]].map((s, i) => real(s, i).to(device)) as [Tensor, Tensor, Tensor]).map((t) =>
-        t.data()
-      ),
-    );
-  const [want, got] = [await valuesOn("JS"), await valuesOn("SIM")];
-  want.forEach((v, i) => assertEquals(difference(got[i], v, { absolute: 1e-4, relative: 1e-5 }), undefined));
-});
+Deno.test(
+  "fuse: a norm of what several read squares what is in memory, and a sum of parts is no kernel",
+  optimized(async () => {
+    // a residual, whose sum several kernels read, and its norm
+    const f = (x: Tensor, parts: Tensor, w: Tensor): Tensor[] => {
+      const h = x.add(parts.matmul(w, { dtype: "float32" }).sum(0));
+      return [h, h.mul(h.square().mean(-1, { keepdim: true }).add(1e-5).rsqrt()).contiguous()];
+    };
+    const device = openObserving("CUDA"), on = { device: device.name, dtype: "bfloat16" } as const;
+    const x = Tensor.empty([16, 4096], { device: device.name }).realize(),
+      parts = Tensor.empty([3, 16, 4096], on).realize();
+    await Tensor.realize(f(x, parts, Tensor.empty([4096, 4096], on).realize()));
+    assertEquals(device.kernels.length, 3, device.kernels.map((k) => k.name).join(" "));
+    const valuesOn = (device: string) =>
+      Promise.all(
+        f(...[[4, 64], [3, 4, 64], [64, 64]].map((s, i) => real(s, i).to(device)) as [Tensor, Tensor, Tensor]).map((
+          t,
+        ) => t.data()),
+      );
+    const [want, got] = [await valuesOn("JS"), await valuesOn("SIM")];
+    want.forEach((v, i) => assertEquals(difference(got[i], v, { absolute: 1e-4, relative: 1e-5 }), undefined));
+  }),
+);
