@@ -16,7 +16,7 @@ import { type Arg, ShapeArg } from "../../uop/core/args.ts";
 import { CustomArg } from "../../uop/core/custom_arg.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import { GradientArg } from "../../uop/graph/given_gradient.ts";
-import { type GraphData, plainData, recordData } from "../../uop/graph/graph_data.ts";
+import { type GraphData, plainData, recordData, Table } from "../../uop/graph/graph_data.ts";
 import { namesOfPrograms } from "./disk_store.ts";
 import { kernelGraph, kernelsOfGraph, kernelsOfText, kernelText } from "./kernel_data.ts";
 
@@ -106,17 +106,6 @@ interface Head {
   readonly fills: GraphData | undefined;
 }
 
-/** The position of each of some things, in the order in which they are first asked for. */
-class Rows<T> {
-  readonly all: T[] = [];
-  private readonly at = new Map<T, number>();
-  of(x: T): number {
-    let row = this.at.get(x);
-    if (row === undefined) this.at.set(x, row = this.all.push(x) - 1);
-    return row;
-  }
-}
-
 function dtypeData({ scalar, count }: DType): DTypeData {
   return [scalar.name, count];
 }
@@ -130,14 +119,14 @@ export function scheduleLines(
   { entries, items, becomes, plan }: Lowered,
   programs: ReadonlyMap<TemplateItem, Program>,
 ): readonly [head: string, list: string] | undefined {
-  const kernels = new Rows<UOp>(), fills = new Rows<UOp>(), steps: StepData[] = [];
+  const itself = (u: UOp): UOp => u, kernels = new Table(itself), fills = new Table(itself), steps: StepData[] = [];
   for (const item of items) {
     const { ast, collective, ...rest } = item, linear = programs.get(item)?.linear;
     if (collective !== undefined) return undefined;
-    const row = ast === undefined ? undefined : (item.kind === "kernel" ? kernels : fills).of(ast);
+    const row = ast === undefined ? undefined : (item.kind === "kernel" ? kernels : fills).at(ast);
     steps.push({ ...rest, row, stored: linear === undefined ? undefined : namesOfPrograms.get(linear) });
   }
-  const list = kernelText(kernels.all);
+  const list = kernelText(kernels.rows);
   // carriers of a program's own are read by nobody
   if (list === undefined || list.includes('"OwnCarrier"') || kernelText(kernelsOfText(list)) !== list) return undefined;
   const head: Head = {
@@ -145,7 +134,7 @@ export function scheduleLines(
     steps,
     becomes,
     plan: { ...plan, places: Array.from(plan.places, (p) => p ?? null) },
-    fills: fills.all.length === 0 ? undefined : kernelGraph(fills.all),
+    fills: fills.rows.length === 0 ? undefined : kernelGraph(fills.rows),
   };
   return [JSON.stringify(head), list];
 }

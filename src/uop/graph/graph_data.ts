@@ -252,7 +252,7 @@ function refuse(action: "write" | "read", reason: string): never {
 }
 
 /** A table that gives each thing one position. */
-class Table<K, T> {
+export class Table<K, T> {
   readonly rows: T[] = [];
   private readonly places = new Map<K, number>();
   constructor(private readonly make: (key: K) => T) {}

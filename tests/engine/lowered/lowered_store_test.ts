@@ -11,7 +11,7 @@ import { context, Device, record, Tensor } from "../../../mod.ts";
 import { forgetKernels } from "../../../src/engine/compile_cache.ts";
 import { toProgram } from "../../../src/codegen/to_program.ts";
 import { KernelInfo } from "../../../src/codegen/opt/opt.ts";
-import { type ContextVar, envNumber, setEnv } from "../../../src/helpers/env.ts";
+import { envNumber, setEnv } from "../../../src/helpers/env.ts";
 import { LOWERING_FLAGS, WATCHING_FLAGS } from "../../../src/engine/lowered/disk_store.ts";
 import {
   loweredKey,
@@ -42,8 +42,8 @@ import {
 } from "../../../src/uop/core/uop.ts";
 import { Draw, FAMILIES } from "../../fuzz/kernels.ts";
 import { inFolder } from "../../support/folder.ts";
-import { specifiersOf } from "../../support/specifiers.ts";
 import { ROOT, runDeno } from "../../system/subprocess.ts";
+import { modulesOf, otherFlags, outsideOf } from "./source_facts.ts";
 
 /** Kernels of random programs of every family, as a device schedules them. */
 function randomKernels(device: string, count: number): UOp[] {
@@ -188,23 +188,10 @@ Deno.test("another kernel, carrier, device or flag is another key", () => {
 });
 
 Deno.test("each flag that is read where kernels are lowered is part of the key, or has kernels lowered anew", () => {
-  const known = new Set<ContextVar>([...LOWERING_FLAGS, ...WATCHING_FLAGS]);
-  /** What is read there of what is printed and recorded, and by what makes tensors' graphs. */
-  const others = new Set(["DEBUG", "GRAD", "TRACEMETA"]);
-  const unknown: string[] = [];
-  const look = (folder: string): void => {
-    for (const { name, isDirectory } of Deno.readDirSync(new URL(folder, ROOT))) {
-      if (isDirectory) look(`${folder}${name}/`);
-      else {
-        const text = Deno.readTextFileSync(new URL(folder + name, ROOT));
-        for (const [, flag] of text.matchAll(/\benv(?:Number|Text)\(\s*"?(\w+)/g)) {
-          if (!known.has(flag as ContextVar) && !others.has(flag)) unknown.push(`${folder}${name}: ${flag}`);
-        }
-      }
-    }
-  };
-  for (const folder of ["codegen", "uop", "renderer"]) look(`src/${folder}/`);
-  assert.deepEqual(unknown, []);
+  // what is read there of what is printed and recorded, and by what makes tensors' graphs
+  const others = ["DEBUG", "GRAD", "TRACEMETA"],
+    known = new Set<string>([...LOWERING_FLAGS, ...WATCHING_FLAGS, ...others]);
+  assert.deepEqual(["codegen", "uop", "renderer"].flatMap((folder) => otherFlags(`src/${folder}/`, known)), []);
 });
 
 function forgetAll(): void {
@@ -371,21 +358,12 @@ Deno.test({
 });
 
 Deno.test("all that lowered kernels are made by is in the folders that name the library", () => {
-  const seen = new Set<string>(), outside: string[] = [];
-  const visit = (path: string): void => {
-    if (seen.has(path)) return;
-    seen.add(path);
-    if (!LOWERING_FOLDERS.some((f) => path.startsWith(f + "/"))) outside.push(path);
-    const url = new URL(path, "file:///");
-    for (const s of specifiersOf(Deno.readTextFileSync(new URL(`.${path}`, ROOT)))) visit(new URL(s, url).pathname);
-  };
-  const backends = new URL("backends/", ROOT);
-  for (const { name } of Deno.readDirSync(backends)) {
-    for (const file of Deno.readDirSync(new URL(`${name}/`, backends))) visit(`/backends/${name}/${file.name}`);
-  }
-  for (const root of ["codegen/to_program", "engine/lowered/kernel_data"]) visit(`/src/${root}.ts`);
+  const backends = [...Deno.readDirSync(new URL("backends/", ROOT))].flatMap(({ name }) =>
+    [...Deno.readDirSync(new URL(`backends/${name}/`, ROOT))].map((file) => `/backends/${name}/${file.name}`)
+  );
+  const seen = modulesOf([...backends, "/src/codegen/to_program.ts", "/src/engine/lowered/kernel_data.ts"]);
   assert.ok(seen.size > 200, String(seen.size));
-  assert.deepEqual(outside, []);
+  assert.deepEqual(outsideOf(LOWERING_FOLDERS, seen), []);
 });
 
 async function copied(from: URL, to: string): Promise<void> {

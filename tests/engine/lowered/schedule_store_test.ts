@@ -12,15 +12,14 @@ import { LOWERING_FOLDERS, SCHEDULING_FOLDERS } from "../../../src/engine/lowere
 import { WATCHING_FLAGS } from "../../../src/engine/lowered/disk_store.ts";
 import { scheduleLines, scheduleOf, wantedText } from "../../../src/engine/lowered/schedule_data.ts";
 import { scheduleStats, SCHEDULING_FLAGS } from "../../../src/engine/lowered/schedule_store.ts";
-import type { ContextVar } from "../../../src/helpers/env.ts";
 import { graphKey } from "../../../src/schedule/cache/graph_key.ts";
 import { clearScheduleCache, scheduleCacheStats, scheduleNodes, type Variant } from "../../../src/schedule/schedule.ts";
 import type { TemplateItem } from "../../../src/schedule/order/template.ts";
 import type { Arguments } from "../../../src/schedule/stored_schedules.ts";
 import { Draw, FAMILIES } from "../../fuzz/kernels.ts";
 import { inFolder } from "../../support/folder.ts";
-import { specifiersOf } from "../../support/specifiers.ts";
 import { ROOT, runDeno } from "../../system/subprocess.ts";
+import { modulesOf, otherFlags, outsideOf } from "./source_facts.ts";
 
 const NONE: ReadonlyMap<TemplateItem, Program> = new Map();
 
@@ -101,36 +100,15 @@ Deno.test("a graph on other memory has the same text, any other graph another on
 });
 
 Deno.test("each flag that is read where schedules are made is part of the key, or has them made anew", () => {
-  const known = new Set<ContextVar>([...SCHEDULING_FLAGS, ...WATCHING_FLAGS]);
-  /** With these 0 nothing is kept. */
-  const others = new Set(["FUSE", "SCACHE"]), unknown: string[] = [];
-  const look = (folder: string): void => {
-    for (const { name, isDirectory } of Deno.readDirSync(new URL(folder, ROOT))) {
-      if (isDirectory) look(`${folder}${name}/`);
-      else {
-        const text = Deno.readTextFileSync(new URL(folder + name, ROOT));
-        for (const [, flag] of text.matchAll(/\benv(?:Number|Text)\(\s*"?(\w+)/g)) {
-          if (!known.has(flag as ContextVar) && !others.has(flag)) unknown.push(`${folder}${name}: ${flag}`);
-        }
-      }
-    }
-  };
-  look("src/schedule/");
-  assert.deepEqual(unknown, []);
+  // with FUSE and SCACHE 0 nothing is kept
+  const known = new Set<string>([...SCHEDULING_FLAGS, ...WATCHING_FLAGS, "FUSE", "SCACHE"]);
+  assert.deepEqual(otherFlags("src/schedule/", known), []);
 });
 
 Deno.test("all that schedules are made by is in the folders that name the library and the scheduler", () => {
-  const seen = new Set<string>(), outside: string[] = [], folders = [...LOWERING_FOLDERS, ...SCHEDULING_FOLDERS];
-  const visit = (path: string): void => {
-    if (seen.has(path)) return;
-    seen.add(path);
-    if (!folders.some((f) => path.startsWith(f + "/"))) outside.push(path);
-    const url = new URL(path, "file:///");
-    for (const s of specifiersOf(Deno.readTextFileSync(new URL(`.${path}`, ROOT)))) visit(new URL(s, url).pathname);
-  };
-  visit("/src/schedule/schedule.ts");
+  const seen = modulesOf(["/src/schedule/schedule.ts"]);
   assert.ok(seen.size > 100, String(seen.size));
-  assert.deepEqual(outside, []);
+  assert.deepEqual(outsideOf([...LOWERING_FOLDERS, ...SCHEDULING_FOLDERS], seen), []);
 });
 
 /** How many schedules are made and read, and written, while `fn` runs with nothing in memory. */
