@@ -41,6 +41,10 @@ interface Ort {
   readonly env: { readonly wasm: { numThreads: number } };
 }
 const THREADS = 2;
+/** Between turns: threads of either library go on asking for work for a while after a run, on the cores of the other. */
+const PAUSE_MS = 50;
+/** A turn of short runs lasts as long as this; the first turns are not counted. */
+const TURN_MS = 40, WARM = 5;
 /**
  * Logits that one token is ahead of another at most where both may be said. Moonshine rounds activations to 8 bits, and whether
  * there is a comma after "And so" changes with the last place of a sample: 0.01 to 0.2 either way, in onnxruntime, too.
@@ -220,13 +224,16 @@ if (import.meta.main) {
   for (const name of names) {
     const [, , network] = await first(name), theirs = await network.theirs(ort), both = [theirs, network.ours];
     const clock: number[][] = [[], []], busy: number[][] = [[], []], again = [1, 1];
-    for (let i = -3; i < runs; i++) {
+    for (let i = -WARM; i < runs; i++) {
       for (const [k, run] of both.entries()) {
+        await new Promise((done) => setTimeout(done, PAUSE_MS));
         const start = performance.now(), before = cpuUsage();
         for (let n = 0; n < again[k]; n++) await run();
         const { user, system } = cpuUsage(before), took = performance.now() - start;
-        if (i === -2) again[k] = Math.max(1, Math.min(1000, Math.round(20 / took))); // short runs are measured as many
-        if (i < 0) continue; // not warm yet
+        if (i < 0) { // not warm yet; short runs are measured as many
+          again[k] = Math.max(1, Math.min(1000, Math.round(TURN_MS * again[k] / took)));
+          continue;
+        }
         clock[k].push(took / again[k]);
         busy[k].push((user + system) / 1000 / again[k]);
       }

@@ -12,6 +12,14 @@ export const OFFSET_WINDOW: number = 1 << 19;
 /** Pointers that a loop increments; further ones are computed from its counter. */
 const MAX_INDUCTIONS = 12;
 
+/** Loads of narrow integers: their bytes, and what makes words of four that were loaded as one. */
+const NARROW: Readonly<Record<string, readonly [bytes: number, load: Instr, ...extend: Instr[]]>> = {
+  "i32.load8_s": [1, "v128.load32_zero", "i16x8.extend_low_i8x16_s", "i32x4.extend_low_i16x8_s"],
+  "i32.load8_u": [1, "v128.load32_zero", "i16x8.extend_low_i8x16_u", "i32x4.extend_low_i16x8_u"],
+  "i32.load16_s": [2, "v128.load16x4_s"],
+  "i32.load16_u": [2, "v128.load16x4_u"],
+};
+
 /** An open frame. */
 interface Frame {
   readonly items: Item[];
@@ -23,6 +31,9 @@ interface Frame {
 /** Builds the items of one function. */
 export class Builder {
   readonly frames: Frame[] = [{ items: [], loop: undefined, known: new Map() }];
+  /** Loads, by how many stores, loops and ifs were begun or ended before. */
+  private readonly loads = new Map<Node, number>();
+  private effects = 0;
   private ids = new Map<Node, number>();
   private nextId = 1;
 
@@ -116,8 +127,21 @@ export class Builder {
     const src = gate === undefined ? [pointer] : [pointer, gate, alt!];
     const node = new Node("load", op, type, src, this.depth, offset);
     node.readsMemory = true;
+    this.loads.set(node, this.effects);
     this.top.items.push({ kind: "let", node });
     return node;
+  }
+
+  /** Four narrow integers that lie one after the other, each loaded just now, as the words of a vector; undefined of others. */
+  neighbors(lanes: readonly Node[]): Node | undefined {
+    const [{ op, src: [pointer], imm }] = lanes;
+    if (lanes.length !== 4 || NARROW[op] === undefined) return undefined;
+    const [bytes, load, ...extend] = NARROW[op];
+    const isNext = (n: Node, i: number): boolean =>
+      n.op === op && n.src.length === 1 && n.src[0] === pointer && n.imm === imm + i * bytes &&
+      this.loads.get(n) === this.effects;
+    if (!lanes.every(isNext)) return undefined;
+    return extend.reduce((x, by) => this.instr(by, V128, [x]), this.load(load, V128, pointer, imm));
   }
 
   /** The value of a variable now. */
@@ -139,6 +163,7 @@ export class Builder {
 
   /** Appends an effect. */
   effect(item: Item): void {
+    if (item.kind !== "set") this.effects++;
     this.top.items.push(item);
   }
 
@@ -158,6 +183,7 @@ export class Builder {
   }
   /** Closes the innermost frame. */
   close(): void {
+    this.effects++;
     this.frames.pop();
   }
 

@@ -1,11 +1,13 @@
 /**
- * From a {@linkcode Kernel} to a function body. A value with one use in the same straight line stays on the operand
- * stack; others get a local, which is reused after the last use. A pending read is written out before a store to memory
- * or a set of its variable could change it.
+ * From a {@linkcode Kernel} to a function body. A value is written where it is first used, so that few are alive at a time:
+ * engines keep the order. With one use in the same straight line it stays on the operand stack; others get a local, which
+ * is reused after the last use. A pending read is written out before a store to memory or a set of its variable could
+ * change it.
  *
  * @module
  */
 import { Bytes, EMPTY, F32, F64, I32, I64, type Instr, OPCODES, type ValType, valTypeName } from "./encoder.ts";
+import { order } from "./order.ts";
 import { type Item, type Kernel, KERNEL_PARAMS, type Loop, type Node, type Variable } from "./wasm_ir.ts";
 
 /** A function body, and its listing if one was asked for. */
@@ -28,6 +30,7 @@ class Emitter {
   constructor(private readonly listing: boolean) {}
 
   run(kernel: Kernel): Emitted {
+    order(kernel.items);
     count(kernel.items);
     this.items(kernel.items);
     let text = "";
@@ -86,6 +89,9 @@ class Emitter {
     }
     n.written = true;
     this.instruction(n);
+    if (n.uses === 1) return;
+    this.keep(n, "local.tee");
+    n.uses--;
   }
 
   private constant(n: Node): void {
@@ -109,6 +115,8 @@ class Emitter {
     const isLoad = n.kind === "load";
     if (isLoad && n.src.length > 1) {
       const [pointer, gate, alt] = n.src;
+      this.settle(pointer);
+      this.settle(alt);
       this.push(gate);
       this.open("if", n.type);
       this.push(pointer);
@@ -140,10 +148,21 @@ class Emitter {
 
   /** Puts a value into a local. */
   private materialize(n: Node): void {
+    n.written = true;
     this.instruction(n);
+    this.keep(n, "local.set");
+  }
+  /** Gives the value on the stack a local. */
+  private keep(n: Node, op: "local.set" | "local.tee"): void {
     n.local = this.alloc(n.type);
     n.loops = this.deferred.length;
-    this.put("local.set", n.local);
+    this.put(op, n.local);
+  }
+  /** Writes out what has other uses, of a value that is computed on one path alone. */
+  private settle(n: Node): void {
+    if (n.local >= 0 || n.kind === "const" || (n.kind === "get" && n.variable!.fixed)) return;
+    if (n.uses > 1) this.materialize(n);
+    else n.src.forEach((s) => this.settle(s));
   }
 
   /** Writes out the pending values for which `test` holds. */
@@ -153,10 +172,7 @@ class Emitter {
     this.pending = [];
     for (let i = all.length - 1; i >= 0; i--) {
       const n = all[i];
-      if (!n.written && test(n)) {
-        n.written = true;
-        this.materialize(n);
-      }
+      if (!n.written && test(n)) this.materialize(n);
     }
     this.pending = all.filter((n) => !n.written);
   }
@@ -205,8 +221,8 @@ class Emitter {
         n.readsVars = n.readsVars === undefined ? s.readsVars : n.readsVars.concat(s.readsVars);
       }
     }
-    if (n.uses === 1) this.pending.push(n);
-    else this.materialize(n);
+    if (n.isPlaced) this.materialize(n);
+    else this.pending.push(n);
   }
 
   /** Counts a use that wrote nothing. */

@@ -57,6 +57,7 @@ const RUNS = [
   [0xfc0000, "i32.trunc_sat_f32_s i32.trunc_sat_f32_u i32.trunc_sat_f64_s i32.trunc_sat_f64_u"],
   [0xfc0004, "i64.trunc_sat_f32_s i64.trunc_sat_f32_u i64.trunc_sat_f64_s i64.trunc_sat_f64_u"],
   [0xfd0000, "v128.load"],
+  [0xfd0003, "v128.load16x4_s v128.load16x4_u"],
   [0xfd0009, "v128.load32_splat v128.load64_splat v128.store v128.const i8x16.shuffle"],
   [0xfd0011, "i32x4.splat i64x2.splat f32x4.splat"],
   [

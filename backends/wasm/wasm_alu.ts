@@ -106,6 +106,9 @@ function replaceLane(b: Builder, d: DType, vector: Node, x: Node, i: number): No
 
 /** A vector `d` of these scalars. */
 export function vectorize(b: Builder, d: DType, lanes: readonly Node[]): Node {
+  const isConverted = lanes.every((n) => n.op === "f32.convert_i32_s" || n.op === "f32.convert_i32_u");
+  const words = b.neighbors(isConverted ? lanes.map((n) => n.src[0]) : lanes);
+  if (words !== undefined) return isConverted ? b.instr("f32x4.convert_i32x4_s", V128, [words]) : words;
   let out = splat(b, d, lanes[0]);
   for (let i = 1; i < lanes.length; i++) if (lanes[i] !== lanes[0]) out = replaceLane(b, d, out, lanes[i], i);
   return out;

@@ -17,6 +17,8 @@ export class Node {
   loops = 0;
   /** Written onto the stack as part of its only user. */
   written = false;
+  /** Written where it stands, and not where it is first used. */
+  isPlaced = false;
   /** Reads memory, itself or below where it is written inline. */
   readsMemory = false;
   /** The variables that it reads, itself or below where it is written inline. */
