@@ -3,16 +3,17 @@
  * along a loop, it is cut, and each part computes what holds there. In: a kernel AST for loops with its opts applied. Out:
  * the AST with a STORE for each part, whose loops are its own.
  *
- * A condition is a comparison that is linear in one loop besides lanes and copies. Between two cuts it holds for all
- * iterations or for none, and the algebra leaves one of the values that were selected; or it differs among lanes, as it did
- * before. Loops around the one that is cut are shared. A part of a loop that threads share is one, too: each thread does what
+ * A condition is a comparison that is linear in one loop besides lanes, copies and variables. Between two cuts (at numbers,
+ * or, of a loop that threads do not share, at values of variables) it holds for all iterations or for none, and the algebra
+ * leaves one of the values that were selected; or it differs among lanes, as it did before. Loops around the one that is cut are shared. A part of a loop that threads share is one, too: each thread does what
  * is its share of every part, and what is reduced there has loops of its own. What keeps rows stays whole: its memory belongs
  * to all of its loops.
  *
  * @module
  */
-import { expectedSize } from "../../uop/algebra/bounds.ts";
+import { expectedSize, vmax, vmin } from "../../uop/algebra/bounds.ts";
 import { indexForm, rangeOfFactor } from "../../uop/algebra/linear_form.ts";
+import { simplify } from "../../uop/algebra/symbolic.ts";
 import { simplifyKernel } from "../../uop/algebra/valid.ts";
 import { argOf, AxisKind } from "../../uop/core/args.ts";
 import { isAlu, Ops } from "../../uop/core/ops.ts";
@@ -30,14 +31,14 @@ const WORTH = 0.8;
 /** Instructions of a load, of one under a condition besides, and of beginning a loop. */
 const LOAD_WORK = 2, GATE_WORK = 2, LOOP_WORK = 4;
 
-/** A loop and an iteration at which conditions change. */
+/** A loop and an iteration at which conditions change: a number, or a value of variables. */
 interface Cut {
   readonly loop: UOp;
-  readonly at: number;
+  readonly at: number | UOp;
 }
 
 function isLoop(r: UOp): boolean {
-  return (kindOf(r) === AxisKind.LOOP || kindOf(r) === AxisKind.THREAD) && sizeOf(r) > 1;
+  return kindOf(r) === AxisKind.LOOP ? sizeOf(r) !== 1 : kindOf(r) === AxisKind.THREAD && sizeOf(r) > 1;
 }
 
 /** Iterations of a part, at least: with one it would be no loop, and what is no loop each thread does. */
@@ -51,22 +52,38 @@ function isSpan(r: UOp): boolean {
   return kind === AxisKind.VECTOR || kind === AxisKind.UPCAST || isReduceKind(kind);
 }
 
+function sub(a: UOp, b: UOp): UOp {
+  return simplify(a.add(b.mul(-1)));
+}
+
 /** Where, along the only loop that it depends on, a comparison begins or ends to be the same for all lanes and copies. */
 function cutsOf(less: UOp): Cut[] {
   const [a, b] = less.src;
   if (!a.dtype.isInt) return [];
   const sum = indexForm(a.add(b.mul(-1)));
-  let loop: UOp | undefined, step = 0, low = sum.constant, high = low;
+  let loop: UOp | undefined, step = 0, low = sum.constant, high = low, variables: UOp | undefined;
   for (let i = 0; i < sum.factors.length; i++) {
-    const r = rangeOfFactor(sum.factors[i]), k = sum.coefs[i];
-    if (r === undefined || sizeOf(r) === 0) return [];
-    if (isSpan(r)) {
+    const factor = sum.factors[i], r = rangeOfFactor(factor), k = sum.coefs[i];
+    if (r === undefined) {
+      if (rangesOf(factor).length > 0 || mayHave(factor, Ops.LOAD)) return [];
+      const term = factor.mul(k);
+      variables = variables === undefined ? term : variables.add(term);
+    } else if (isSpan(r) && sizeOf(r) > 0) {
       if (k < 0) low += k * (sizeOf(r) - 1);
       else high += k * (sizeOf(r) - 1);
     } else if (loop === undefined && isLoop(r)) [loop, step] = [r, k];
     else return [];
   }
   if (loop === undefined) return [];
+  if (variables !== undefined) {
+    if (Math.abs(step) !== 1 || kindOf(loop) === AxisKind.THREAD) return [];
+    const [end] = loop.src,
+      ats = [low, high].map((rest) => simplify(step > 0 ? variables!.add(rest).mul(-1) : variables!.add(rest + 1)));
+    // to cut at its beginning or end would leave it whole
+    const isInside = (at: UOp): boolean => vmin(at) >= 0 && vmax(at) > 0 && at !== end && vmin(sub(end, at)) >= 0;
+    return [...new Set(ats)].filter(isInside).map((at) => ({ loop: loop!, at }));
+  }
+  if (sizeOf(loop) === 0) return [];
   // step * iteration + rest < 0: up to some iteration, or from one on
   const ats = [low, high].map((rest) => step > 0 ? Math.ceil(-rest / step) : Math.floor(rest / -step) + 1);
   const least = leastPart(loop);
@@ -114,29 +131,32 @@ class Parts {
 
   run(): UOp {
     const { whole, stores } = this;
-    if (!this.part(whole) || stores.length === whole.src.length) return whole;
+    if (!this.part(whole, MOST_PARTS) || stores.length === whole.src.length) return whole;
     const made = whole.withSrc(stores), most = toposort(whole).length * GROWTH + BESIDE;
     return toposort(made).length <= most && workOf(made) <= workOf(whole) * WORTH ? made : whole;
   }
 
-  /** Cuts a part in two at the middle one of its places, and so on; false where there are too many. */
-  private part(sink: UOp): boolean {
+  /** Cuts a part in two at the middle one of its places, and so on, some times at most; false where there are too many. */
+  private part(sink: UOp, times: number): boolean {
     const cut = this.middle(sink);
     if (cut === undefined) this.stores.push(...sink.src);
     else {
       const { loop, at } = cut;
-      return this.part(this.piece(sink, loop, 0, at)) && this.part(this.piece(sink, loop, at, sizeOf(loop)));
+      const middle = typeof at === "number" ? constant(at, loop.dtype) : at, zero = constant(0, loop.dtype);
+      return times > 0 && this.part(this.piece(sink, loop, zero, middle), times - 1) &&
+        this.part(this.piece(sink, loop, middle, loop.src[0]), times - 1);
     }
     return this.stores.length <= MOST_PARTS;
   }
 
-  /** Of the outermost loop that has places to cut at: the one in the middle of them. */
+  /** Of the outermost loop that has places to cut at: one at a variable, else the one in the middle of them. */
   private middle(sink: UOp): Cut | undefined {
     const cuts = toposort(sink).flatMap((u) => u.op === Ops.CMPLT ? cutsOf(u) : []);
     const loop = cuts.length === 0 ? undefined : sharedLoops(sink).find((r) => cuts.some((c) => c.loop === r));
     if (loop === undefined) return undefined;
-    const ats = [...new Set(cuts.flatMap((c) => c.loop === loop ? c.at : []))].sort((a, b) => a - b);
-    return { loop, at: ats[ats.length >> 1] };
+    const ats = [...new Set(cuts.flatMap((c) => c.loop === loop ? c.at : []))];
+    const numbers = ats.filter((at) => typeof at === "number").sort((a, b) => a - b);
+    return { loop, at: ats.find((at) => typeof at !== "number") ?? numbers[numbers.length >> 1] };
   }
 
   /** Adds the ranges of what is reduced in a part to those that are made anew. */
@@ -150,15 +170,15 @@ class Parts {
   }
 
   /** Iterations of a loop from `begin` on, with that loop and those inside of it made anew. */
-  private piece(sink: UOp, loop: UOp, begin: number, end: number): UOp {
+  private piece(sink: UOp, loop: UOp, begin: UOp, end: UOp): UOp {
     const map = new Map<UOp, UOp>(), all = new Set(sink.src.flatMap((s) => rangesOf(s)));
     for (const r of [...all].filter((r) => r === loop || kindOf(r) === AxisKind.LOOP).sort(compareLoops)) {
       if (compareLoops(r, loop) < 0) continue;
-      const isCut = r === loop, from = isCut ? begin : 0;
-      const { kind, first } = argOf(r, Ops.RANGE), start = kind === AxisKind.THREAD ? first + from : 0;
-      const n = isCut ? constant(end - begin, r.dtype) : renameFree(r.src[0], map);
+      const isCut = r === loop, from = isCut ? begin : constant(0, r.dtype);
+      const { kind, first } = argOf(r, Ops.RANGE), start = kind === AxisKind.THREAD ? first + from.value : 0;
+      const n = isCut ? sub(end, begin) : renameFree(r.src[0], map);
       const own = isCut && n.isConst(1) ? undefined : range(n, this.nextRange++, kind, 0, start);
-      map.set(r, own === undefined ? constant(from, r.dtype) : from === 0 ? own : own.add(from));
+      map.set(r, own === undefined ? from : from.isConst(0) ? own : own.add(from));
     }
     this.renameReduces(sink, map);
     return simplifyKernel(renameFree(sink, map));

@@ -325,8 +325,10 @@ export function foldLess(u: UOp): UOp | undefined {
       return negate ? not(r) : r;
     }
   }
-  const low = linearMin(l), high = linearMax(l);
-  if (high < bound || low >= bound) return constant((high < bound) !== negate ? 1 : 0, u.dtype);
+  const isLess = linearMax(l) < bound || linearMax(atEnds(l, 1)) < bound;
+  if (isLess || linearMin(l) >= bound || linearMin(atEnds(l, -1)) >= bound) {
+    return constant(isLess !== negate ? 1 : 0, u.dtype);
+  }
   const pos = emptyLinear(), neg = emptyLinear(bound);
   for (let i = 0; i < l.factors.length; i++) {
     if (l.coefs[i] > 0) addTerm(pos, l.factors[i], l.coefs[i]);
@@ -336,6 +338,18 @@ export function foldLess(u: UOp): UOp | undefined {
   const r = buildLinear(pos, d).alu(Ops.CMPLT, buildLinear(neg, d));
   if (r === u) return undefined;
   return negate ? not(r) : r;
+}
+
+/** A sum with loops that end at a variable in their last iteration, where their coefficients have a sign. */
+function atEnds(l: Linear, sign: number): Linear {
+  if (!l.factors.some((f) => f.op === Ops.RANGE && f.src[0].op !== Ops.CONST)) return l;
+  const ends = emptyLinear(l.constant);
+  const isSum = l.factors.every((f, i) => {
+    const c = l.coefs[i], isAtEnd = f.op === Ops.RANGE && f.src[0].op !== Ops.CONST && c * sign > 0;
+    if (isAtEnd) ends.constant -= c;
+    return isAtEnd ? addLinear(ends, f.src[0], c) : addTerm(ends, f, c);
+  });
+  return isSum ? ends : l;
 }
 
 /** The normal form of `a == b` or `a != b` for integers: terms on one side where the other is constant. */

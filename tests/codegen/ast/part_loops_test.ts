@@ -7,8 +7,21 @@ import { argOf, AxisKind } from "../../../src/uop/core/args.ts";
 import { opCarrier, reduce } from "../../../src/uop/core/carrier.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
 import { rangesOf, sizeOf } from "../../../src/uop/core/ranges.ts";
-import { constant, index, load, mayHave, param, range, sink, store, type UOp } from "../../../src/uop/core/uop.ts";
+import {
+  constant,
+  index,
+  load,
+  mayHave,
+  param,
+  range,
+  sink,
+  store,
+  type UOp,
+  variable,
+} from "../../../src/uop/core/uop.ts";
+import { kindOf } from "../../../src/codegen/ast/range_facts.ts";
 import { devicesHere } from "../../fixtures/devices.ts";
+import { Random } from "../../support/random.ts";
 import { CAPS, compile, integers, opts, paramsOf, run, sameUnder } from "../harness.ts";
 
 const DEVICES = await devicesHere("JS");
@@ -139,5 +152,50 @@ Deno.test("parts: a loop inside that ends at a variable keeps its end", async ()
     const f = (end: Tensor | number): Tensor =>
       x.pad([[0, 0], [1, 0]]).at(":", [0, end]).add(rows.pad([[1, 0]]).unsqueeze(1)).contiguous();
     assertEquals(await f(n.bind(7)).data(), await f(7).data(), device);
+  }
+});
+
+Deno.test("part loops: a loop that ends at a variable is cut at one", () => {
+  const v = variable("v", 0, 20), row = range(v.add(1), 0, AxisKind.LOOP), at = row.mul(COLUMNS).add(j), c = row.lt(v);
+  const sum = (gate: UOp): UOp => total(read(2, k.mul(COLUMNS).add(j), not(gate)));
+  const value = (gate: UOp): UOp => gate.where(read(1, at, gate, 21 * COLUMNS), sum(gate));
+  const ast = sink([store(index(param(0, dtypes.float32, 21 * COLUMNS), at), value(c))]), made = partLoops(ast);
+  strictEqual(made.src.length, 2);
+  strictEqual(mayHave(made, Ops.WHERE), false);
+  deepStrictEnds(made, [v, undefined]);
+  // where it may lie outside of the loop, it is no cut
+  const other = row.lt(variable("w", 0, 30));
+  strictEqual(partLoops(ast.withSrc([ast.src[0].withSrc([ast.src[0].src[0], value(other)])])).src.length, 1);
+});
+
+/** The ends of the loop of rows in each STORE; undefined where it is left out. */
+function deepStrictEnds(made: UOp, ends: readonly (UOp | undefined)[]): void {
+  const found = made.src.map((s) =>
+    rangesOf(s).find((r) => kindOf(r) === AxisKind.LOOP && sizeOf(r) !== COLUMNS)?.src[0]
+  );
+  ok(found.every((end, n) => end === ends[n]), `${found}`);
+}
+
+Deno.test("part loops: what is joined at variables is what its parts are", async () => {
+  const random = new Random(77), most = 9, columns = 24;
+  for (const device of DEVICES) {
+    const n = new Variable("n", 1, most);
+    const big = Tensor.arange(most * columns, { device }).reshape([most, columns]).realize();
+    const weight = Tensor.arange(columns * columns, { device }).mod(7).reshape([columns, columns]).realize();
+    for (let trial = 0; trial < 5; trial++) {
+      const kinds = Array.from({ length: random.int(2, 4) }, () => random.pick(["slice", "rest", "product", "sum"]));
+      const pieces = (end: Tensor | number): Tensor[] =>
+        kinds.map((kind, i) => {
+          if (kind === "slice") return big.at([0, end]).add(i);
+          if (kind === "rest") return big.at([0, end]).flip(0).mul(2);
+          const rows = big.at([i, i + 1 + i % 2]);
+          return kind === "product" ? rows.matmul(weight) : rows.matmul(weight).sum(0, { keepdim: true }).sub(i);
+        });
+      for (const end of [1, 4, most]) {
+        const got = await Tensor.cat(pieces(n.bind(end)), 0).contiguous().tolist();
+        const want = (await Promise.all(pieces(end).map((t) => t.tolist() as Promise<number[][]>))).flat();
+        assertEquals(got, want, `${device}: ${kinds}, n = ${end}`);
+      }
+    }
   }
 });
