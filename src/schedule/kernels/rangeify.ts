@@ -7,9 +7,11 @@
 import { SpecError } from "../../helpers/errors.ts";
 import { sameArray } from "../../helpers/math.ts";
 import { vmax, vmin } from "../../uop/algebra/bounds.ts";
+import { joinAnd, splitAnd } from "../../uop/algebra/valid.ts";
 import { AxisKind, reduceOf, StageArg } from "../../uop/core/args.ts";
 import { getTuple, opCarrier, reduce } from "../../uop/core/carrier.ts";
 import { isMovement, isView, opName, Ops } from "../../uop/core/ops.ts";
+import { rangesOf } from "../../uop/core/ranges.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, index, int, load, param, range, store, type UOp, uop } from "../../uop/core/uop.ts";
 import { extentsOf } from "../../uop/graph/extent.ts";
@@ -163,7 +165,7 @@ class Builder {
       }
       const arg = reduceOf(u);
       const [inner, ranges] = this.reduced(u.src[0], arg.axes, idx);
-      const value = this.build(u.src[0], inner, gate);
+      const value = this.build(u.src[0], inner, gateAt(gate, idx));
       return ranges.length === 0 ? value : reduce(opCarrier(arg.op as Ops, u.dtype), [value], ranges);
     }
     if (u.op === Ops.BITCAST && u.dtype.itemsize !== u.src[0].dtype.itemsize) {
@@ -184,6 +186,17 @@ class Builder {
     }
     return uop(u.op, u.dtype, src, u.arg);
   }
+}
+
+/**
+ * What of a gate is about the indices: a reduce at these is in memory whatever the rest says, and stands outside of the
+ * loops that only the rest depends on.
+ */
+function gateAt(gate: UOp | undefined, idx: readonly UOp[]): UOp | undefined {
+  if (gate === undefined) return undefined;
+  const around = new Set(idx.flatMap((x) => rangesOf(x)));
+  const about = splitAnd(gate).filter((c) => rangesOf(c).length === 0 || rangesOf(c).some((r) => around.has(r)));
+  return about.length === 0 ? undefined : joinAnd(about);
 }
 
 /** The one of three that is neither the least nor the greatest: not the one that is far from all others. */

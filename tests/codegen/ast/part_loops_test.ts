@@ -1,6 +1,6 @@
 /** Loops that are cut where conditions change: what is left in each part, that values stay, and what stays whole. */
 import { deepStrictEqual as assertEquals, ok, strictEqual } from "node:assert/strict";
-import { Tensor, Variable } from "../../../mod.ts";
+import { GlobalCounters, Tensor, Variable } from "../../../mod.ts";
 import { partLoops } from "../../../src/codegen/ast/part_loops.ts";
 import { dtypes } from "../../../src/dtype/dtype.ts";
 import { argOf, AxisKind } from "../../../src/uop/core/args.ts";
@@ -196,6 +196,26 @@ Deno.test("part loops: what is joined at variables is what its parts are", async
         const want = (await Promise.all(pieces(end).map((t) => t.tolist() as Promise<number[][]>))).flat();
         assertEquals(got, want, `${device}: ${kinds}, n = ${end}`);
       }
+    }
+  }
+});
+
+Deno.test("part loops: a product of one row that is joined to many, or padded, is computed once", async () => {
+  for (const device of DEVICES) {
+    const n = 48, x = Tensor.arange(n, { device }).reshape([1, n]).realize();
+    const w = Tensor.arange(n * n, { device }).mod(5).reshape([n, n]).realize();
+    const past = Tensor.arange(100 * n, { device }).reshape([100, n]).realize(), row = await x.matmul(w).tolist();
+    const end = new Variable("end", 1, 100);
+    const forms: readonly (readonly [Tensor, number])[] = [
+      [past.cat([x.matmul(w)], 0), 100],
+      [past.at([0, end.bind(70)]).cat([x.matmul(w)], 0), 70],
+      [x.matmul(w).pad([[100, 0], [0, 0]]).add(0), 100],
+    ];
+    for (const [joined, at] of forms) {
+      GlobalCounters.reset();
+      await joined.realize();
+      ok(GlobalCounters.globalOps < 4 * n * n + 100 * n * 2, `${device}: ${GlobalCounters.globalOps} operations`);
+      assertEquals((await joined.tolist() as number[][])[at], (row as number[][])[0], device);
     }
   }
 });
