@@ -173,6 +173,8 @@ export function parseProbe(path: string, text: string): Toolchain {
  */
 export interface Job {
   readonly args: readonly string[];
+  /** Commands that go on with what it has made: those after the first are for where that one fails. Only by a shell. */
+  readonly next?: readonly (readonly string[])[];
   /** File for standard output, if it is wanted. */
   readonly stdout?: string;
   /** File that the process writes, and its name when it is complete. */
@@ -212,8 +214,11 @@ export function runAll(jobs: readonly Job[]): void {
     return runEach(jobs);
   }
   const { log } = jobs[0], [before, after] = cleaning(temporaryOf(log) ?? log.slice(0, log.lastIndexOf("/")));
+  const words = (args: readonly string[]): string => args.map(quote).join(" ");
   const script = jobs.map((j) => {
-    const command = `${j.args.map(quote).join(" ")} 2>${quote(j.log)}${j.stdout ? ` >${quote(j.stdout)}` : ""}`;
+    const first = `${words(j.args)} 2>${quote(j.log)}${j.stdout ? ` >${quote(j.stdout)}` : ""}`;
+    const next = (j.next ?? []).map((args) => `${words(args)} 2>>${quote(j.log)}`).join(" || ");
+    const command = next === "" ? first : `${first} && { ${next}; }`;
     return `(${command}${j.final !== undefined ? ` && mv ${quote(j.made!)} ${quote(j.final)}` : ""}) </dev/null &`;
   });
   clangCounters.compilers += jobs.length;
@@ -270,18 +275,28 @@ export function anotherChance(cache: ObjectCache, attempt: number, log: string):
   return cache.moveToTemporary(log.trim().split("\n")[0]);
 }
 
+/**
+ * Whether the linker is started by us: a driver of LLVM that has two things to do starts itself again, and its libraries take
+ * longer to load than many a kernel to compile.
+ */
+function linksApart({ version }: Toolchain): boolean {
+  return build.os === "linux" && /clang/i.test(version) && mayRun("/bin/sh");
+}
+
 function compileOnce(tool: Toolchain, cache: ObjectCache, units: readonly Unit[]): Failure[] {
   return cache.inFolder((folder) => {
     const names = units.map((u, i) => {
       Deno.writeTextFileSync(`${folder}/${i}.c`, u.source);
       return cache.newName(".so");
     });
-    runAll(names.map((name, i) => ({
-      args: [tool.path, ...tool.flags, "-o", `${folder}/${i}.so`, `${folder}/${i}.c`],
-      made: `${folder}/${i}.so`,
-      final: `${cache.folder}/${name}`,
-      log: `${folder}/${i}.log`,
-    })));
+    runAll(names.map((name, i) => {
+      const [source, object, made] = ["c", "o", "so"].map((ending) => `${folder}/${i}.${ending}`);
+      const files = { made, final: `${cache.folder}/${name}`, log: `${folder}/${i}.log` };
+      if (!linksApart(tool)) return { args: [tool.path, ...tool.flags, "-o", made, source], ...files };
+      const flags = tool.flags.filter((f) => !LINK.includes(f));
+      const next = [["ld", "-shared", "-o", made, object], [tool.path, ...LINK, "-o", made, object]];
+      return { args: [tool.path, ...flags, "-c", "-o", object, source], next, ...files };
+    }));
     const failures: Failure[] = [];
     units.forEach((unit, i) => {
       if (isFile(`${cache.folder}/${names[i]}`)) cache.add(names[i], unit.symbols);

@@ -52,6 +52,27 @@ for (const CC of here) {
   });
 }
 
+const clang = here.find((CC) => CC.startsWith("clang"));
+Deno.test({
+  name: "CLANG by clang: a linker that fails is called by the compiler, which knows another",
+  ignore: clang === undefined || Deno.build.os !== "linux",
+  fn: () =>
+    inFolder(async (folder) => {
+      // compilers say where the output is by -o after other options, we at once
+      const script = '#!/bin/sh\n[ "$2" = -o ] && echo called >> "${0%/*}/log" && exit 1\nexec /usr/bin/ld "$@"\n';
+      await Deno.writeTextFile(`${folder}/ld`, script, { mode: 0o755 });
+      const program = `import { Tensor } from ${JSON.stringify(new URL("mod.ts", ROOT).href)};
+        console.log(String(await Tensor.arange(5, { device: "CLANG" }).mul(3).add(0.5).data()));`;
+      const { code, stdout, stderr } = await runDeno(
+        ["run", "-A", "--no-check", `data:application/typescript,${encodeURIComponent(program)}`],
+        { env: { DEV: "", CC: clang!, XDG_CACHE_HOME: folder, PATH: `${folder}:${Deno.env.get("PATH")}` } },
+      );
+      assert.equal(code, 0, stderr);
+      assert.equal(stdout.trim(), "0.5,3.5,6.5,9.5,12.5");
+      assert.match(await Deno.readTextFile(`${folder}/log`), /called/);
+    }),
+});
+
 /** Products of bytes `[m, k]` and `[n, k]` in words of so many rows, against their integers. */
 const BYTES = `
 import { Device, Tensor } from ${JSON.stringify(new URL("mod.ts", ROOT).href)};
