@@ -19,5 +19,9 @@ export function copyBuffer(to: Buffer, from: Buffer): void {
     const { allocator } = to.device, source = from.device.allocator;
     const peer = source === allocator ? undefined : source;
     allocator.transfer!(to.memory, to.offset, from.memory, from.offset, from.nbytes, peer);
-  } else to.copyIn(from.copyOut(new Uint8Array(from.nbytes)));
+  } else {
+    const own = from.hostBytes();
+    // what threads share is no argument of others' calls
+    to.copyIn(own?.buffer instanceof ArrayBuffer ? own : from.copyOut(new Uint8Array(from.nbytes)));
+  }
 }
