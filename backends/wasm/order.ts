@@ -6,10 +6,15 @@
  *
  * @module
  */
-import type { Item, Node } from "./wasm_ir.ts";
+import type { Item, Node, Variable } from "./wasm_ir.ts";
 
-/** Vector registers that engines have for values, of 16. */
-const REGISTERS = 14;
+/**
+ * Values from which an order of their own is worth its bytes: a step that is not the last of its accumulator goes through a
+ * local. Twice the vector registers that engines have for values.
+ */
+const MANY = 28;
+/** Values alive for which a step may go through a local rather than stay on the stack. */
+const STACKED = 0.5;
 
 /** Orders the straight lines of a body, and of the loops and ifs in it, in place. */
 export function order(items: Item[]): void {
@@ -38,37 +43,39 @@ export function order(items: Item[]): void {
 
 /** A straight line in which no variable is read after it was set, in an order that keeps few values alive. */
 function ordered(run: readonly Item[]): readonly Item[] {
-  const steps: Step[] = [],
-    stepOf = new Map<Node, Step>(),
-    lets = new Map<Node, Item>(),
-    users = new Map<Node, number>();
-  let accumulators = 0;
+  const steps: Step[] = [], stepOf = new Map<Node, Step>(), lets = new Map<Node, Item>();
+  const operands = new Set<Node>(), users = new Map<Node, number>(), reads = new Map<Variable, number>();
   for (const item of run) {
     if (item.kind !== "let") continue;
-    const { node } = item, isRead = node.variable?.fixed === false;
+    const { node } = item;
     lets.set(node, item);
-    if (isRead) accumulators++;
-    if (!isRead && !node.src.some((s) => stepOf.has(s) || s.variable?.fixed === false)) {
+    if (isRead(node)) {
+      reads.set(node.variable!, 0);
+      continue;
+    }
+    if (!node.src.some((s) => stepOf.has(s) || isRead(s))) {
       for (const s of node.src) users.set(s, Infinity); // of an operand: the last use is not known here
       continue;
     }
-    if (isRead) continue;
     const step: Step = { node, waits: 0, operands: [], next: [] };
     for (const s of new Set(node.src)) {
       const before = stepOf.get(s);
       if (before !== undefined) {
         before.next.push(step);
         step.waits++;
-      } else if (lets.has(s) && s.variable === undefined) {
+      } else if (isRead(s)) reads.set(s.variable!, (reads.get(s.variable!) ?? 0) + 1);
+      else if (lets.has(s) && s.variable === undefined) {
         step.operands.push(s);
+        operands.add(s);
         users.set(s, (users.get(s) ?? 0) + 1);
       }
     }
     stepOf.set(node, step);
     steps.push(step);
   }
-  if (accumulators < 2 || accumulators + users.size <= REGISTERS) return run;
-  const out: Item[] = [], done = new Set<Node>(), ready = steps.filter((s) => s.waits === 0);
+  if (reads.size < 2 || reads.size + operands.size <= MANY) return run;
+  const sets = new Map(run.flatMap((item) => item.kind === "set" ? [[item.value, item]] : []));
+  const out: Item[] = [], done = new Set<Item | Node>(), ready = steps.filter((s) => s.waits === 0);
   const write = (n: Node): void => {
     const item = lets.get(n);
     if (item === undefined || done.has(n)) return;
@@ -76,25 +83,45 @@ function ordered(run: readonly Item[]): readonly Item[] {
     n.src.forEach(write);
     out.push(item);
   };
+  for (const n of lets.keys()) if (isRead(n)) write(n); // before anything is set
+  let last: Step | undefined;
   while (ready.length > 0) {
     let best = 0, least = Infinity;
-    ready.forEach(({ operands }, i) => {
-      let grows = 0;
-      for (const o of operands) grows += (done.has(o) ? 0 : 1) - (users.get(o) === 1 ? 1 : 0);
+    ready.forEach((step, i) => {
+      // what goes on with the last value takes it from the stack
+      let grows = isOnly(step, last) ? -STACKED : 0;
+      for (const o of step.operands) grows += (done.has(o) ? 0 : 1) - (users.get(o) === 1 ? 1 : 0);
       if (grows < least) {
         least = grows;
         best = i;
       }
     });
-    const [{ node, operands, next }] = ready.splice(best, 1);
+    const [step] = ready.splice(best, 1), { node } = step, set = sets.get(node);
+    if (last !== undefined) last.node.isPlaced = !isOnly(step, last);
     write(node);
-    node.isPlaced = true;
-    for (const o of operands) users.set(o, users.get(o)! - 1);
-    for (const n of next) if (--n.waits === 0) ready.push(n);
+    for (const o of step.operands) users.set(o, users.get(o)! - 1);
+    for (const s of new Set(node.src)) if (isRead(s)) reads.set(s.variable!, reads.get(s.variable!)! - 1);
+    for (const n of step.next) if (--n.waits === 0) ready.push(n);
+    last = step;
+    if (set === undefined || step.next.length > 0 || reads.get(set.variable) !== 0) continue;
+    done.add(set);
+    out.push(set);
+    last = undefined;
   }
+  if (last !== undefined) last.node.isPlaced = true;
   for (const n of lets.keys()) write(n);
-  for (const item of run) if (item.kind === "set") out.push(item);
+  for (const item of run) if (item.kind === "set" && !done.has(item)) out.push(item);
   return out;
+}
+
+/** Is it an accumulator's value, and not that of a counter or pointer? */
+function isRead(n: Node): boolean {
+  return n.variable?.fixed === false;
+}
+
+/** Is `step` all that goes on with `last`? */
+function isOnly(step: Step, last: Step | undefined): boolean {
+  return last?.next.length === 1 && last.next[0] === step;
 }
 
 /** What is computed from an accumulator. */

@@ -28,7 +28,7 @@ function randomLine(seed: number): LinearProgram {
   l.add(k);
   l.add(vectorAt(a, 0));
   l.add(load(index(b, int(0))));
-  const operands = Array.from({ length: draw.int(2, 16) }, (): UOp => {
+  const operands = Array.from({ length: draw.int(2, 40) }, (): UOp => {
     const at = draw.pick([k, i, k.mul(4), i.add(k)]).add(draw.below(40));
     if (draw.below(4) === 0) {
       const from = at.add(draw.below(8)), step = draw.pick([1, 1, 1, 2]);
@@ -40,15 +40,17 @@ function randomLine(seed: number): LinearProgram {
     return l.add(uop(Ops.LOAD, wide, [index(a, at, gate), ...draw.below(2) === 0 ? [] : [other]]));
   });
   const last = new Map<UOp, UOp>();
-  for (let step = draw.int(1, 30); step > 0; step--) {
-    const acc = draw.pick(accs), old = l.add(uop(Ops.LOAD, wide, [acc, last.get(acc) ?? k]));
-    let sum = old;
-    for (let n = draw.int(1, 6); n > 0; n--) {
+  const step = (acc: UOp, others: readonly UOp[]): void => {
+    const from = draw.below(8) > 0 ? acc : draw.pick(others);
+    let sum = l.add(uop(Ops.LOAD, wide, [from, last.get(from) ?? k]));
+    for (let n = draw.int(0, 6); n > 0; n--) {
       const x = draw.pick(operands), y = draw.pick(operands);
       sum = draw.below(3) > 0 ? sum.add(x.mul(y)) : draw.below(2) > 0 ? sum.xor(x) : sum.max(y);
     }
     last.set(acc, l.add(store(acc, l.add(sum))));
-  }
+  };
+  for (let n = draw.int(0, 30); n > 0; n--) step(draw.pick(accs), accs);
+  accs.forEach((acc, n) => step(acc, accs.slice(n))); // what is set last is read by nothing inside of the loop
   l.end(k);
   accs.forEach((acc, n) => {
     const end = l.add(uop(Ops.LOAD, wide, [acc, last.get(acc) ?? k]));
@@ -93,7 +95,7 @@ Deno.test("wasm: an unrolled body keeps few vectors alive", () => {
   });
   const linear = programOf("taps", l.list), { source } = compile(device, linear);
   const vectors = [...source.matchAll(/\(local \$\d+ v128\)/g)].length;
-  assert(vectors > 6 && vectors <= 16, `${vectors} vectors have locals`);
+  assert(vectors > 6 && vectors <= 20, `${vectors} vectors have locals`);
   const data = [
     new Uint8Array(96),
     arrayOf(f32, Array.from({ length: 864 }, (_, i) => i % 13 - 6)),
