@@ -5,7 +5,8 @@
  * accumulated in double precision and rounded once. 64-bit integers are bigints, all other values numbers.
  */
 import { bufferOf } from "../src/device/buffer.ts";
-import { type DType, dtypes } from "../src/dtype/dtype.ts";
+import { type DType, DTYPES, dtypes, smallFloatOf } from "../src/dtype/dtype.ts";
+import { finfo } from "../src/dtype/limits.ts";
 import { prod, stridesOf, wholeQuotient } from "../src/helpers/math.ts";
 import type { AxesArg, BufferArg, PairsArg, ReduceArg, SkewArg, Storage, WindowArg } from "../src/uop/core/args.ts";
 import { Int64 } from "../src/uop/core/args.ts";
@@ -61,16 +62,19 @@ function roundFloat(x: number, mantissa: number, minExponent: number, limit: num
   return r === 0 && x < 0 ? -0 : r;
 }
 
-/** A number rounded to a float dtype. */
+/** Floats of fewer than 32 bits, and their largest numbers. */
+const SMALL = new Map(
+  DTYPES.filter((d) => smallFloatOf(d) !== undefined).map((d) => [d, { ...smallFloatOf(d)!, max: finfo(d).max }]),
+);
+
+/** A number rounded to a float dtype. What is too large for 8 bits is the largest that they hold. */
 export function roundTo(x: number, d: DType): number {
-  if (d === dtypes.float32) return Math.fround(x);
-  if (d === dtypes.float16) return roundFloat(x, 10, -14, 65520);
-  if (d === dtypes.bfloat16) return roundFloat(x, 7, -126, 2 ** 128);
-  if (d === dtypes.fp8e4m3) return Math.max(-448, Math.min(448, roundFloat(x, 3, -6, Infinity)));
-  if (d === dtypes.fp8e5m2) {
-    return Number.isFinite(x) ? Math.max(-57344, Math.min(57344, roundFloat(x, 2, -14, Infinity))) : x;
-  }
-  return x;
+  const small = SMALL.get(d);
+  if (small === undefined) return d === dtypes.float32 ? Math.fround(x) : x;
+  const { mantissa, bias, hasInfinity, max } = small;
+  if (d.bits === 16) return roundFloat(x, mantissa, 1 - bias, 2 ** (bias + 1));
+  if (hasInfinity && !Number.isFinite(x)) return x;
+  return Math.max(-max, Math.min(max, roundFloat(x, mantissa, 1 - bias, Infinity)));
 }
 
 /** An integer wrapped to an integer dtype. */
@@ -284,10 +288,12 @@ function reduce(u: UOp, x: Value): Data {
 
 /** What each byte means as fp8. */
 function tiny(d: DType): readonly number[] {
-  const [bits, bias] = d === dtypes.fp8e4m3 ? [3, 7] : [2, 15], infinite = d === dtypes.fp8e5m2;
+  const { mantissa: bits, bias, hasInfinity: infinite } = SMALL.get(d)!;
   return Array.from({ length: 256 }, (_, i) => {
     const sign = i < 128 ? 1 : -1, exponent = (i & 127) >> bits, fraction = (i & (2 ** bits - 1)) / 2 ** bits;
-    if (infinite ? exponent === 31 : (i & 127) === 127) return infinite && fraction === 0 ? sign * Infinity : NaN;
+    if (infinite ? exponent === 127 >> bits : (i & 127) === 127) {
+      return infinite && fraction === 0 ? sign * Infinity : NaN;
+    }
     return sign * (exponent === 0 ? fraction * 2 ** (1 - bias) : (1 + fraction) * 2 ** (exponent - bias));
   });
 }

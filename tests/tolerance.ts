@@ -2,7 +2,7 @@
  * How far a result may be from the truth, by class of operation and dtype. The truth is evaluated in double precision and
  * rounded once; ours rounds after every operation (small floats: in float32, then once).
  */
-import { type DType, dtypes } from "../src/dtype/dtype.ts";
+import { type DType, dtypeEpsilon } from "../src/dtype/dtype.ts";
 
 /** A class of operations. Reasons are at {@linkcode toleranceOf}. */
 export type ToleranceClass = "exact" | "arith" | "transcendental" | "accumulate" | "solve" | "minimal";
@@ -11,15 +11,6 @@ export type ToleranceClass = "exact" | "arith" | "transcendental" | "accumulate"
 export interface Tolerance {
   readonly relative: number;
   readonly absolute: number;
-}
-
-/** Distance from 1 to the next value. */
-export function epsilonOf(d: DType): number {
-  if (d === dtypes.float64) return 2 ** -52;
-  if (d === dtypes.float16) return 2 ** -10;
-  if (d === dtypes.fp8e4m3) return 2 ** -3;
-  if (d === dtypes.fp8e5m2) return 2 ** -2;
-  return d === dtypes.bfloat16 ? 2 ** -7 : 2 ** -23;
 }
 
 /** Multiples of the dtype's epsilon: relative to the result, and absolute for operands around 1. */
@@ -47,7 +38,7 @@ export function toleranceOf(kind: ToleranceClass, dtype: DType, gradient = false
   const [relative, absolute] = gradient ? MULTIPLES[kind].map((m) => m + 1) : MULTIPLES[kind];
   // small floats are computed in float32, so only the last rounding counts; a gradient may have rounded a result before
   const most = gradient ? 2 : 1, small = dtype.bits < 32;
-  const eps = epsilonOf(dtype), scale = small ? Math.min(1, most / Math.max(relative, 1)) : 1;
+  const eps = dtypeEpsilon(dtype), scale = small ? Math.min(1, most / Math.max(relative, 1)) : 1;
   return { relative: relative * scale * eps, absolute: absolute * scale * eps };
 }
 

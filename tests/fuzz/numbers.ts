@@ -6,6 +6,7 @@
  */
 import { parseArgs } from "@std/cli/parse-args";
 import { type DType, DTYPES, dtypes, leastInt, mostInt, smallFloatOf } from "../../src/dtype/dtype.ts";
+import { finfo } from "../../src/dtype/limits.ts";
 import { holdsWhole, isWhole, promote, promoteScalar } from "../../src/dtype/promotion.ts";
 import { Device, Tensor } from "../../mod.ts";
 import { Random } from "../support/random.ts";
@@ -26,10 +27,10 @@ function unitsOf(x: Value): bigint {
 /** The nearest value of a float dtype, ties to even. */
 export function nearest(d: DType, x: Value): number {
   if (typeof x === "number" && (d.bits === 64 || x === 0 || x !== x)) return x;
-  const small = smallFloatOf(d) ?? (d.bits === 32 ? { mantissa: 23, bias: 127 } : { mantissa: 52, bias: 1023 });
-  const saturates = d.bits === 8, infinite = d !== dtypes.fp8e4m3;
-  const most = d === dtypes.fp8e4m3 ? 448 : (2 - 2 ** -small.mantissa) * 2 ** small.bias;
-  if (typeof x === "number" && !Number.isFinite(x)) return infinite ? x : Math.sign(x) * most;
+  const small = smallFloatOf(d) ??
+    { mantissa: d.bits === 32 ? 23 : 52, bias: d.bits === 32 ? 127 : 1023, hasInfinity: true };
+  const saturates = d.bits === 8, most = finfo(d).max;
+  if (typeof x === "number" && !Number.isFinite(x)) return small.hasInfinity ? x : Math.sign(x) * most;
   const units = unitsOf(x), size = units < 0n ? -units : units;
   if (size === 0n) return 0;
   const e = Math.max(size.toString(2).length - 1075, 1 - small.bias), drop = BigInt(e - small.mantissa + 1074);

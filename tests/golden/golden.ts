@@ -2,13 +2,13 @@
  * The golden cases from PyTorch (fixtures/golden/golden.json, ops.json) as tensors of a device, and how far results are from what
  * is stored. What a case is made of is said in fixtures/golden/golden.py.
  */
-import { type DType, toDType } from "../../src/dtype/dtype.ts";
+import { type DType, dtypeEpsilon, toDType } from "../../src/dtype/dtype.ts";
 import { Device, Tensor } from "../../mod.ts";
 import { roundTo } from "../reference.ts";
 import { ramp } from "../support/tensors.ts";
 import { INT32_INDICES, type Program, programOf } from "./golden_cases.ts";
 import { VIEWS } from "./golden_families.ts";
-import { difference, epsilonOf, type ToleranceClass, toleranceOf } from "../tolerance.ts";
+import { difference, type ToleranceClass, toleranceOf } from "../tolerance.ts";
 
 /** An array as it is stored. */
 export type Stored = readonly [dtype: string, shape: readonly number[], values: readonly (number | boolean | string)[]];
@@ -235,7 +235,7 @@ function distance(
     const have = Number(got[i]), apart = Math.abs(have - want);
     if (Object.is(have, want) || have === want || (want !== want && have !== have)) return;
     const unit = dtype.isFloat
-      ? epsilonOf(dtype) * 2 ** Math.floor(Math.log2(Math.max(Math.abs(want), peak, 2 ** -10)))
+      ? dtypeEpsilon(dtype) * 2 ** Math.floor(Math.log2(Math.max(Math.abs(want), peak, 2 ** -10)))
       : 1;
     ulp = Math.max(ulp, apart / unit);
     share = Math.max(share, apart / (t.absolute + t.relative * Math.abs(want)));

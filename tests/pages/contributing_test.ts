@@ -1,11 +1,11 @@
 /**
- * docs/contributing.md: its changes, all made in a copy of the sources, give what the page says, and touch no more files than
- * its table says.
+ * docs/contributing.md: its changes, all made in a copy of the sources, give what the page says, leave the tests that go
+ * through tables of everything as they were, and touch no more files than its table says.
  *
  * @module
  */
 import assert from "node:assert/strict";
-import { ROOT } from "../system/subprocess.ts";
+import { ROOT, runDeno } from "../system/subprocess.ts";
 import { snippetsOf, wrongExamples } from "./pages.ts";
 
 const PAGE = "docs/contributing.md";
@@ -30,6 +30,16 @@ function changesOf(diff: string): Change[] {
   });
 }
 
+/** Tests that go through all ops, dtypes, devices, methods and sources: what is added must have its place in each. */
+const TABLES: readonly string[] = [
+  "tests/layers_test.ts",
+  "tests/errors_test.ts",
+  "tests/dtype",
+  "tests/uop/core",
+  "tests/uop/algebra/eval_test.ts",
+  "tests/fuzz/numbers_test.ts",
+];
+
 /** The sections: what each is about, what it changes, which files it adds, and what runs after it. */
 const sections = page.split(/^## /m).slice(1).map((text) => {
   const title = text.slice(0, text.indexOf("\n"));
@@ -53,15 +63,19 @@ async function copied(from: URL, to: URL): Promise<void> {
   await Deno.mkdir(to, { recursive: true });
   for await (const e of Deno.readDir(from)) {
     if (e.isDirectory) await copied(new URL(`${e.name}/`, from), new URL(`${e.name}/`, to));
-    else if (e.name.endsWith(".ts")) await Deno.copyFile(new URL(e.name, from), new URL(e.name, to));
+    else if (/\.(ts|md)$|^deno\.json$/.test(e.name)) await Deno.copyFile(new URL(e.name, from), new URL(e.name, to));
   }
 }
 
 Deno.test("contributing: with all of its changes the examples give what the page says", async () => {
   const dir = await Deno.makeTempDir({ prefix: "dinograd-test-" }), root = new URL(`file://${dir}/`);
   try {
-    for (const folder of ["src/", "backends/", "tests/"]) await copied(new URL(folder, ROOT), new URL(folder, root));
-    await Deno.copyFile(new URL("mod.ts", ROOT), new URL("mod.ts", root));
+    for (const folder of ["src/", "backends/", "tests/", "bench/", "examples/", "docs/"]) {
+      await copied(new URL(folder, ROOT), new URL(folder, root));
+    }
+    for (const file of ["mod.ts", "deno.json", "README.md"]) {
+      await Deno.copyFile(new URL(file, ROOT), new URL(file, root));
+    }
     for (const { title, changes, added } of sections) {
       for (const { file, from, to } of changes) {
         const url = new URL(file, root), text = await Deno.readTextFile(url);
@@ -77,6 +91,15 @@ Deno.test("contributing: with all of its changes the examples give what the page
     const checks = sections.flatMap((s) => s.checks);
     assert.equal(checks.length, sections.length);
     assert.deepEqual(await wrongExamples(checks, root), []);
+    const run = async (...args: string[]): Promise<void> => {
+      const { code, stdout, stderr } = await runDeno(["test", "-A", "--no-check", ...args], {
+        cwd: root,
+        timeoutMs: 600_000,
+      });
+      assert.equal(code, 0, stdout + stderr);
+    };
+    await run(...TABLES);
+    await run("--filter=every method of tensors has an example", "tests/pages/doc_test.ts");
   } finally {
     await Deno.remove(dir, { recursive: true });
   }

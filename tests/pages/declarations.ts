@@ -87,8 +87,13 @@ export function signature(place: Place): string {
 
 /** The text of a comment up to its first example, on one line. */
 export function prose(jsDoc: Doc | undefined): string {
-  const text = (jsDoc?.doc ?? "").split(/\n*```|@throws/)[0];
+  const text = (jsDoc?.doc ?? "").split(/\n*```|@throws|@example/)[0];
   return text.replace(/\{@linkcode ([^}]*)\}/g, "`$1`").replace(/\s+/g, " ").trim();
+}
+
+/** The example that a comment gives on one line, after `@example`. */
+export function exampleIn(jsDoc: Doc | undefined): string | undefined {
+  return jsDoc?.tags?.find((t) => t.kind === "example")?.doc ?? /@example (.+)/.exec(jsDoc?.doc ?? "")?.[1];
 }
 
 /** ": " and the text, where there is one. */

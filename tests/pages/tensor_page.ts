@@ -7,6 +7,7 @@
 import {
   aliasLines,
   declarationsOf,
+  exampleIn,
   exportedNames,
   formatted,
   interfaceLines,
@@ -92,12 +93,36 @@ async function symbolsOf(): Promise<readonly Symbol[]> {
   return found.get("mod.ts")!.map((s) => declared.get(s.name) ?? s);
 }
 
-/** The methods of the page, and those that lack an example, examples of no method, and families without a title. */
-export async function methodNames(): Promise<{ without: string[]; unknown: string[]; untitled: string[] }> {
-  const symbols = await symbolsOf();
-  const names = new Set(symbols.filter((s) => /Tensor(Base)?$/.test(s.name)).flatMap((s) => [...declaredBy(s).keys()]));
+const isFamily = ({ name }: Symbol): boolean => /Tensor(Base)?$/.test(name);
+
+/** The examples that comments of methods give. */
+function saidBy(symbols: readonly Symbol[]): Readonly<Record<string, string>> {
+  const said: Record<string, string> = {};
+  for (const s of symbols.filter(isFamily)) {
+    for (const [name, forms] of declaredBy(s)) {
+      const code = forms.map((m) => exampleIn(m.jsDoc)).find((code) => code !== undefined);
+      if (code !== undefined) said[name] = code;
+    }
+  }
+  return said;
+}
+
+function examplesOf(symbols: readonly Symbol[]): Readonly<Record<string, string>> {
+  return { ...saidBy(symbols), ...METHOD_EXAMPLES };
+}
+
+/** An example of every method. */
+export async function methodExamples(): Promise<Readonly<Record<string, string>>> {
+  return examplesOf(await symbolsOf());
+}
+
+/** Methods that have no example or two, examples of no method, and families without a title. */
+export async function methodNames(): Promise<Record<"without" | "twice" | "unknown" | "untitled", string[]>> {
+  const symbols = await symbolsOf(), said = saidBy(symbols);
+  const names = new Set(symbols.filter(isFamily).flatMap((s) => [...declaredBy(s).keys()]));
   return {
-    without: [...names].filter((n) => !Object.hasOwn(METHOD_EXAMPLES, n)),
+    without: [...names].filter((n) => !Object.hasOwn(METHOD_EXAMPLES, n) && !Object.hasOwn(said, n)),
+    twice: Object.keys(METHOD_EXAMPLES).filter((n) => Object.hasOwn(said, n)),
     unknown: Object.keys(METHOD_EXAMPLES).filter((n) => !names.has(n)),
     untitled: symbols.map((s) => s.name).filter((n) => n.endsWith("Tensor") && !FAMILIES.some(([f]) => f === n)),
   };
@@ -163,11 +188,16 @@ function thrown({ jsDoc }: Member): string {
   }).join("");
 }
 
-function methodLines(name: string, forms: readonly Member[], alias: readonly string[], value: string): string[] {
+function methodLines(
+  name: string,
+  forms: readonly Member[],
+  alias: readonly string[],
+  code: string | undefined,
+  value: string,
+): string[] {
   const signatures = forms.map((m) => m.kind === "getter" ? `\`${name}\`` : `\`${name}${signature(m.location)}\``);
   const text = forms.map((m) => prose(m.jsDoc) + thrown(m)).join(" ");
   const also = alias.length === 0 ? "" : ` Also ${alias.map((a) => `\`${a}\``).join(", ")}.`;
-  const code: string | undefined = METHOD_EXAMPLES[name];
   return [
     "",
     `### ${name}`,
@@ -188,7 +218,7 @@ export async function tensorPage(): Promise<string> {
     const members = declared.get(family)!;
     for (const name of [...members.keys()]) seen.has(name) ? members.delete(name) : seen.add(name);
   }
-  const values = await valuesOf(METHOD_EXAMPLES), alias = new Map<string, string[]>();
+  const examples = examplesOf(symbols), values = await valuesOf(examples), alias = new Map<string, string[]>();
   for (const forms of declared.values()) {
     for (const [name, [form]] of forms) {
       const [, of] = /^(?:An? )?[Aa]lias (?:of|for) `?([\w.]+)/.exec(prose(form?.jsDoc)) ?? [];
@@ -200,7 +230,7 @@ export async function tensorPage(): Promise<string> {
     contents.push(`- [${title}](#${anchorOf(title)}): ${members.map(([n]) => `\`${n}\``).join(", ")}`);
     lines.push("", `## ${title}`);
     for (const [name, forms] of members) {
-      lines.push(...methodLines(name, forms, alias.get(name) ?? [], values[name] ?? ""));
+      lines.push(...methodLines(name, forms, alias.get(name) ?? [], examples[name], values[name] ?? ""));
     }
   }
   lines.push("", "## Options and types");

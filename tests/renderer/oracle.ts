@@ -6,11 +6,10 @@ import { assertEquals } from "@std/assert";
 import { makeJsDevice } from "../../backends/js/js.ts";
 import { Buffer } from "../../src/device/buffer.ts";
 import { bf16BitsToF32, f32ToBf16Bits } from "../../src/dtype/convert.ts";
-import { type DType, dtypes } from "../../src/dtype/dtype.ts";
+import { type DType, dtypeEpsilon, dtypes } from "../../src/dtype/dtype.ts";
 import { cudaCaps } from "../../src/renderer/cuda_caps.ts";
 import type { Capabilities, LinearProgram } from "../../src/renderer/renderer.ts";
 import { Ops } from "../../src/uop/core/ops.ts";
-import { epsilonOf } from "../tolerance.ts";
 import { Random } from "../support/random.ts";
 
 /** A device with everything that the programs use. */
@@ -85,7 +84,7 @@ const FUNCTIONS: readonly number[] = [Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.MULACC];
 /** Relative and absolute error that a program may have beyond the oracle, which rounds once from double precision. */
 function toleranceOf(p: LinearProgram, d: DType): [number, number] {
   if (!p.uops.some((u) => FUNCTIONS.includes(u.op))) return [0, 0];
-  const eps = epsilonOf(d), isNatural = p.name === "natural_exponential"; // the oracle rounds the product
+  const eps = dtypeEpsilon(d), isNatural = p.name === "natural_exponential"; // the oracle rounds the product
   return [(isNatural ? 64 : 4) * eps, d.bits >= 32 ? 2e3 * eps : 2e-38];
 }
 

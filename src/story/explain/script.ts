@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { arrayName, type DType, dtypes } from "../../dtype/dtype.ts";
+import { arrayName, type DType, DTYPES, dtypes } from "../../dtype/dtype.ts";
 import { numbersOf } from "../../dtype/numbers.ts";
 import { byteText } from "../../helpers/errors.ts";
 import { scriptArray } from "../../renderer/c/typescript.ts";
@@ -69,8 +69,7 @@ const ALLOWED: ReadonlyMap<unknown, number> = new Map([
   [dtypes.float16, 2 ** -8],
   [dtypes.bfloat16, 2 ** -5],
   // bits, of which neighbors are one apart
-  [dtypes.fp8e4m3, 2 / 255],
-  [dtypes.fp8e5m2, 2 / 255],
+  ...DTYPES.filter((d) => d.isFloat && d.bits === 8).map((d): [DType, number] => [d, 2 / 255]),
 ]);
 
 /** Operations of a script that is run to see how far rounding moves what it comes to, at most. */

@@ -325,7 +325,7 @@ export abstract class NormTensor extends TensorBase {
   ): this {
     const { correction = 1, ...given } = checkOptions("cov", options, ["correction", "fweights", "aweights"]);
     const [fweights, aweights] = (["fweights", "aweights"] as const).map((name) =>
-      given[name] && this.tensorOf("cov", name, given[name])
+      given[name] === undefined ? undefined : this.tensorOf("cov", name, given[name])
     );
     if (this.ndim > 2) throw new ShapeError("cov", { shapes: [this.shape], reason: "it takes one or two axes" });
     if (fweights !== undefined && !fweights.dtype.isInt) {

@@ -204,11 +204,16 @@ export abstract class ProductTensor extends TensorBase {
     return bias === undefined || bias === null ? y : y.add(checkTensor(action, "bias", bias));
   }
 
-  /** beta times this and alpha times a product. */
+  /** beta times this, which is spread over the product, and alpha times that. */
   private plus(action: string, options: AddedOptions, product: () => this): this {
     const { beta = 1, alpha = 1 } = checkOptions(action, options, ["beta", "alpha"]);
     const made = product(), scaled = alpha === 1 ? made : made.mul(alpha);
-    return beta === 0 ? scaled.add(this.constLike(0)) : scaled.add(beta === 1 ? this : this.mul(beta));
+    const sum = beta === 0 ? scaled.add(this.constLike(0)) : scaled.add(beta === 1 ? this : this.mul(beta));
+    if (sum.ndim === made.ndim && sum.shape.every((n, axis) => n === made.shape[axis])) return sum;
+    throw new ShapeError(action, {
+      shapes: [this.shape, made.shape],
+      reason: "the product must be as large as the sum",
+    });
   }
 
   /** beta this + alpha mat1 mat2, which are matrices. @throws {ShapeError} */

@@ -91,35 +91,35 @@ const HARD_SIGMOID = new GradientArg((g, [x, low, high, alpha]) => {
 
 /** The families that it is written in, and its functions. */
 export interface ActivationTensor extends FunctionTensor {
-  /** 1 / (1 + e^-x). */
+  /** 1 / (1 + e^-x). @example new Tensor([0, 2]).sigmoid() */
   sigmoid(): this;
-  /** log(sigmoid(x)). */
+  /** log(sigmoid(x)). @example new Tensor([0, 2]).logsigmoid() */
   logsigmoid(): this;
-  /** x relu6(x + 3) / 6. */
+  /** x relu6(x + 3) / 6. @example new Tensor([-4, 0, 1, 4]).hardswish() */
   hardswish(): this;
-  /** x sigmoid(x). */
+  /** x sigmoid(x). @example new Tensor([0, 2]).silu() */
   silu(): this;
-  /** Alias of {@linkcode silu}. */
+  /** Alias of {@linkcode silu}. @example new Tensor([0, 2]).swish() */
   swish(): this;
-  /** x sigmoid(1.702 x). */
+  /** x sigmoid(1.702 x). @example new Tensor([0, 2]).quickGelu() */
   quickGelu(): this;
-  /** x tanh(softplus(x)). */
+  /** x tanh(softplus(x)). @example new Tensor([0, 2]).mish() */
   mish(): this;
-  /** x / (1 + |x|). */
+  /** x / (1 + |x|). @example new Tensor([-1, 0, 3]).softsign() */
   softsign(): this;
-  /** x - tanh(x). */
+  /** x - tanh(x). @example new Tensor([0, 2]).tanhshrink() */
   tanhshrink(): this;
-  /** x, and negSlope x below 0; the gradient at 0 is negSlope. */
+  /** x, and negSlope x below 0; the gradient at 0 is negSlope. @example new Tensor([-10, 5]).leakyRelu(0.1) */
   leakyRelu(negSlope?: number): this;
-  /** x, and alpha (e^x - 1) below 0. */
+  /** x, and alpha (e^x - 1) below 0. @example new Tensor([-1, 2]).elu() */
   elu(alpha?: number): this;
   /** x, and alpha (e^(x / alpha) - 1) below 0. @throws {ArgumentError} for alpha 0 */
   celu(alpha?: number): this;
-  /** x, and 0 within lambd of 0. */
+  /** x, and 0 within lambd of 0. @example new Tensor([-1, 0.25, 2]).hardshrink() */
   hardshrink(lambd?: number): this;
-  /** x, closer to 0 by lambd, and 0 within it. */
+  /** x, closer to 0 by lambd, and 0 within it. @example new Tensor([-1, 0.25, 2]).softshrink() */
   softshrink(lambd?: number): this;
-  /** log(1 + e^(beta x)) / beta. @throws {ArgumentError} for beta 0 */
+  /** log(1 + e^(beta x)) / beta. @throws {ArgumentError} for beta 0 @example new Tensor([0, 2]).softplus() */
   softplus(beta?: number): this;
 }
 

@@ -60,69 +60,69 @@ import { inFloat, installUnary, ofNumbers, ofReals, rounding, type Rows, type Un
 
 /** The families that it is written in, and its functions. */
 export interface FunctionTensor extends ElementwiseTensor {
-  /** |x|: real of complex numbers, too. Gradient 0 at 0. */
+  /** |x|: real of complex numbers, too. Gradient 0 at 0. @example new Tensor([-1.5, 2]).abs() */
   abs(): this;
-  /** x * x. */
+  /** x * x. @example new Tensor([-3, 2]).square() */
   square(): this;
-  /** Square root; NaN below 0. */
+  /** Square root; NaN below 0. @example new Tensor([4, 9]).sqrt() */
   sqrt(): this;
-  /** 1 / sqrt(x). */
+  /** 1 / sqrt(x). @example new Tensor([4, 16]).rsqrt() */
   rsqrt(): this;
-  /** 1 / x. */
+  /** 1 / x. @example new Tensor([4, 0.5]).reciprocal() */
   reciprocal(): this;
-  /** e^x. */
+  /** e^x. @example new Tensor([0, 1]).exp() */
   exp(): this;
-  /** 2^x. */
+  /** 2^x. @example new Tensor([0, 3]).exp2() */
   exp2(): this;
-  /** Natural logarithm; -Infinity at 0, NaN below. */
+  /** Natural logarithm; -Infinity at 0, NaN below. @example new Tensor([1, 10]).log() */
   log(): this;
-  /** Logarithm to base 2. */
+  /** Logarithm to base 2. @example new Tensor([1, 8]).log2() */
   log2(): this;
-  /** Logarithm to base 10. */
+  /** Logarithm to base 10. @example new Tensor([1, 1000]).log10() */
   log10(): this;
-  /** Sine, of radians. */
+  /** Sine, of radians. @example new Tensor([0, 1]).sin() */
   sin(): this;
-  /** Cosine. */
+  /** Cosine. @example new Tensor([0, 1]).cos() */
   cos(): this;
-  /** Tangent. */
+  /** Tangent. @example new Tensor([0, 1]).tan() */
   tan(): this;
-  /** Inverse sine; NaN outside [-1, 1]. */
+  /** Inverse sine; NaN outside [-1, 1]. @example new Tensor([0, 1]).asin() */
   asin(): this;
-  /** Inverse cosine; NaN outside [-1, 1]. */
+  /** Inverse cosine; NaN outside [-1, 1]. @example new Tensor([1, 0]).acos() */
   acos(): this;
-  /** Inverse tangent. */
+  /** Inverse tangent. @example new Tensor([0, 1]).atan() */
   atan(): this;
-  /** Hyperbolic sine. */
+  /** Hyperbolic sine. @example new Tensor([0, 1]).sinh() */
   sinh(): this;
-  /** Hyperbolic cosine. */
+  /** Hyperbolic cosine. @example new Tensor([0, 1]).cosh() */
   cosh(): this;
-  /** Hyperbolic tangent. */
+  /** Hyperbolic tangent. @example new Tensor([0, 1]).tanh() */
   tanh(): this;
-  /** Inverse hyperbolic sine. */
+  /** Inverse hyperbolic sine. @example new Tensor([0, 1]).asinh() */
   asinh(): this;
-  /** Inverse hyperbolic cosine; NaN below 1. */
+  /** Inverse hyperbolic cosine; NaN below 1. @example new Tensor([1, 2]).acosh() */
   acosh(): this;
-  /** Inverse hyperbolic tangent; NaN outside [-1, 1]. */
+  /** Inverse hyperbolic tangent; NaN outside [-1, 1]. @example new Tensor([0, 0.5]).atanh() */
   atanh(): this;
-  /** The error function. */
+  /** The error function. @example new Tensor([0, 1]).erf() */
   erf(): this;
-  /** 1 - erf(x), with digits where it is small. */
+  /** 1 - erf(x), with digits where it is small. @example new Tensor([0, 1]).erfc() */
   erfc(): this;
-  /** log(1 + x), with digits near 0. */
+  /** log(1 + x), with digits near 0. @example new Tensor([0, 1e-6]).log1p() */
   log1p(): this;
-  /** e^x - 1, with digits near 0. */
+  /** e^x - 1, with digits near 0. @example new Tensor([0, 1e-6]).expm1() */
   expm1(): this;
-  /** Degrees as radians. */
+  /** Degrees as radians. @example new Tensor([0, 180]).deg2rad() */
   deg2rad(): this;
-  /** Radians as degrees. */
+  /** Radians as degrees. @example new Tensor([0, Math.PI]).rad2deg() */
   rad2deg(): this;
-  /** x without its whole part: x - trunc(x). */
+  /** x without its whole part: x - trunc(x). @example new Tensor([1.25, -1.25]).frac() */
   frac(): this;
-  /** Toward zero; integers stay as they are. */
+  /** Toward zero; integers stay as they are. @example new Tensor([1.7, -1.7]).trunc() */
   trunc(): this;
-  /** Down to an integer; integers stay as they are. */
+  /** Down to an integer; integers stay as they are. @example new Tensor([1.7, -1.7]).floor() */
   floor(): this;
-  /** Up to an integer; integers stay as they are. */
+  /** Up to an integer; integers stay as they are. @example new Tensor([1.2, -1.7]).ceil() */
   ceil(): this;
 }
 

@@ -67,47 +67,47 @@ const FEW_TERMS = 8;
 export interface HigherTensor extends SpecialTensor {
   /** The real cube root, with the sign of what it is of; its slope at 0 is infinite. */
   cbrt(): this;
-  /** Inverse of the error function; infinite at -1 and 1, NaN beyond. */
+  /** Inverse of the error function; infinite at -1 and 1, NaN beyond. @example new Tensor([0, 0.5]).erfinv() */
   erfinv(): this;
-  /** Logarithm of |Gamma(x)|; infinite at 0 and at negative integers. */
+  /** Logarithm of |Gamma(x)|; infinite at 0 and at negative integers. @example new Tensor([1, 5]).lgamma() */
   lgamma(): this;
-  /** Derivative of {@linkcode lgamma}; NaN at negative integers. */
+  /** Derivative of {@linkcode lgamma}; NaN at negative integers. @example new Tensor([1, 5]).digamma() */
   digamma(): this;
-  /** sin(pi x) / (pi x), and 1 at 0. */
+  /** sin(pi x) / (pi x), and 1 at 0. @example new Tensor([0, 0.5]).sinc() */
   sinc(): this;
-  /** erfc(x) e^(x^2), with digits where erfc(x) is tiny. */
+  /** erfc(x) e^(x^2), with digits where erfc(x) is tiny. @example new Tensor([0, 10]).erfcx() */
   erfcx(): this;
-  /** The share of a standard normal distribution below x. */
+  /** The share of a standard normal distribution below x. @example new Tensor([0, 1.5]).ndtr() */
   ndtr(): this;
-  /** Inverse of {@linkcode ndtr}: infinite at 0 and 1, NaN outside. */
+  /** Inverse of {@linkcode ndtr}: infinite at 0 and 1, NaN outside. @example new Tensor([0.5, 0.975]).ndtri() */
   ndtri(): this;
-  /** The logarithm of {@linkcode ndtr}, also where that is 0. */
+  /** The logarithm of {@linkcode ndtr}, also where that is 0. @example new Tensor([0, -20]).logNdtr() */
   logNdtr(): this;
-  /** -x log(x): 0 at 0, -infinity below. */
+  /** -x log(x): 0 at 0, -infinity below. @example new Tensor([0, 0.5]).entr() */
   entr(): this;
-  /** The modified Bessel function of the first kind of order 0. */
+  /** The modified Bessel function of the first kind of order 0. @example new Tensor([0, 1]).i0() */
   i0(): this;
-  /** {@linkcode i0} times e^-|x|. */
+  /** {@linkcode i0} times e^-|x|. @example new Tensor([0, 100]).i0e() */
   i0e(): this;
-  /** The modified Bessel function of the first kind of order 1. */
+  /** The modified Bessel function of the first kind of order 1. @example new Tensor([0, 1]).i1() */
   i1(): this;
-  /** {@linkcode i1} times e^-|x|. */
+  /** {@linkcode i1} times e^-|x|. @example new Tensor([0, 100]).i1e() */
   i1e(): this;
-  /** {@linkcode i0}. */
+  /** {@linkcode i0}. @example new Tensor([0.5, 10]).modifiedBesselI0() */
   modifiedBesselI0(): this;
-  /** {@linkcode i1}. */
+  /** {@linkcode i1}. @example new Tensor([0.5, 10]).modifiedBesselI1() */
   modifiedBesselI1(): this;
   /** The modified Bessel function of the second kind of order 0: infinite at 0, NaN below. */
   modifiedBesselK0(): this;
   /** The modified Bessel function of the second kind of order 1: infinite at 0, NaN below. */
   modifiedBesselK1(): this;
-  /** {@linkcode modifiedBesselK0} times e^x. */
+  /** {@linkcode modifiedBesselK0} times e^x. @example new Tensor([0.5, 10]).scaledModifiedBesselK0() */
   scaledModifiedBesselK0(): this;
-  /** {@linkcode modifiedBesselK1} times e^x. */
+  /** {@linkcode modifiedBesselK1} times e^x. @example new Tensor([0.5, 10]).scaledModifiedBesselK1() */
   scaledModifiedBesselK1(): this;
   /** The Bessel function of the first kind of order 0. It has a gradient, as all of these, which in PyTorch have none. */
   besselJ0(): this;
-  /** The Bessel function of the first kind of order 1. */
+  /** The Bessel function of the first kind of order 1. @example new Tensor([0.5, 10]).besselJ1() */
   besselJ1(): this;
   /** The Bessel function of the second kind of order 0: -infinity at 0, NaN below. */
   besselY0(): this;
@@ -115,7 +115,7 @@ export interface HigherTensor extends SpecialTensor {
   besselY1(): this;
   /** The spherical Bessel function of order 0, sin(x) / x, which is 1 at 0. */
   sphericalBesselJ0(): this;
-  /** Airy's function Ai. */
+  /** Airy's function Ai. @example new Tensor([0.5, 10]).airyAi() */
   airyAi(): this;
   /**
    * Hurwitz's zeta function of the order in this: the sum of (x + k)^-this over k from 0. Infinite for the order 1 and where a
@@ -131,9 +131,9 @@ export interface HigherTensor extends SpecialTensor {
   igamma(x: Operand): this;
   /** The regularized upper incomplete gamma function, 1 - P(a, x), with digits where it is tiny. See {@linkcode igamma}. */
   igammac(x: Operand): this;
-  /** {@linkcode igamma}. */
+  /** {@linkcode igamma}. @example new Tensor([0.5, 3]).gammainc(2) */
   gammainc(x: Operand): this;
-  /** {@linkcode igammac}. */
+  /** {@linkcode igammac}. @example new Tensor([0.5, 3]).gammaincc(2) */
   gammaincc(x: Operand): this;
   /** The greatest common divisor. @throws {DTypeError} for floats and bools */
   gcd(x: Operand): this;

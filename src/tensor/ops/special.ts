@@ -5,6 +5,7 @@
  * @module
  */
 import { dtypes } from "../../dtype/dtype.ts";
+import { finfo } from "../../dtype/limits.ts";
 import { floatOf } from "../../dtype/promotion.ts";
 import { envNumber } from "../../helpers/env.ts";
 import { ShapeError } from "../../helpers/errors.ts";
@@ -76,16 +77,6 @@ export const BINARY_SPECIAL: Rows<(a: UOp, b: UOp) => UOp> = {
   },
 };
 
-/** The largest numbers of floats. */
-const LARGEST: Readonly<Record<string, number>> = {
-  float64: Number.MAX_VALUE,
-  float32: (2 - 2 ** -23) * 2 ** 127,
-  bfloat16: (2 - 2 ** -7) * 2 ** 127,
-  float16: 65504,
-  fp8e5m2: 57344,
-  fp8e4m3: 448,
-};
-
 /** A function of floats: integers as the default float, small ones computed in float32. */
 export function ofPairs(f: (a: UOp, b: UOp) => UOp): (a: UOp, b: UOp) => UOp {
   return (a, b) => {
@@ -144,7 +135,7 @@ export abstract class SpecialTensor extends TensorBase {
       const [re, im] = partsOf(x).map((u) => this.wrap(u).nanToNum(given).uop);
       return this.wrap(fromParts([re, im]));
     }
-    const { nan = 0, posinf = LARGEST[d.name], neginf = -LARGEST[d.name] } = given;
+    const { max, min } = finfo(d), { nan = 0, posinf = max, neginf = min } = given;
     const c = (v: number): UOp => floatConst(v, d);
     const high = x.eq(c(Infinity)).where(c(posinf), x.eq(c(-Infinity)).where(c(neginf), x));
     return this.wrap(x.ne(x).where(c(nan), high));

@@ -170,8 +170,8 @@ export const FUNCTIONS: Readonly<Record<string, MakeCall>> = {
   ),
   grad: free(fn(sum), opts({ argnums: axes(0), hasAux: bool(false) })),
   valueAndGrad: free(fn(sum), opts({ argnums: axes(0), hasAux: bool(false) })),
-  jacobian: free(fn(exp), opts({ argnums: int(0) })),
-  hessian: free(fn(sum), opts({ argnums: int(0) })),
+  jacobian: free(fn(exp), opts({ argnums: axes(0) })),
+  hessian: free(fn(sum), opts({ argnums: axes(0) })),
   scan: free(
     fn((carry: unknown, x: Tensor) => [carry instanceof Tensor ? carry.add(x) : f32(1), x]),
     any(f32(1)),

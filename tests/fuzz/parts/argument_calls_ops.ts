@@ -49,7 +49,7 @@ export const OPS: Readonly<Record<string, MakeCall>> = {
   signbit: on(),
   addcmul: on(operand(2), operand(3), opts({ value: value(2) })),
   addcdiv: on(operand(2), operand(3), opts({ value: value(2) })),
-  nanToNum: on(maybe(either(0, num(0), opts({ nan: value(1), posinf: value(2), neginf: value(3) })))),
+  nanToNum: on(maybe(either(0, value(0), opts({ nan: value(1), posinf: value(2), neginf: value(3) })))),
   logit: on(maybe(num(0.1))),
   polygamma: on(int(2)),
   ...Object.fromEntries(Object.keys(POLYNOMIALS).map((name) => [name, on(int(2))])),

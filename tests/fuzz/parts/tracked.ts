@@ -6,7 +6,8 @@
  * that random programs need no tolerances of their own: integers and moved values must agree exactly, long sums of
  * small floats nearly.
  */
-import { type DType, dtypes } from "../../../src/dtype/dtype.ts";
+import { type DType, dtypeEpsilon, DTYPES, dtypes } from "../../../src/dtype/dtype.ts";
+import { finfo, type FloatInfo } from "../../../src/dtype/limits.ts";
 import { prod, stridesOf } from "../../../src/helpers/math.ts";
 import type { ReduceArg } from "../../../src/uop/core/args.ts";
 import { isAlu, isMovement, Ops } from "../../../src/uop/core/ops.ts";
@@ -14,7 +15,6 @@ import { resolve } from "../../../src/uop/graph/resolve.ts";
 import { shapeOf } from "../../../src/uop/core/shape.ts";
 import { toposort, type UOp } from "../../../src/uop/core/uop.ts";
 import { after, compute, movement, type ReadStorage, readStorage, type Value } from "../../reference.ts";
-import { epsilonOf } from "../../tolerance.ts";
 
 /** A value, and for each element how far from it is still right; Infinity where nothing is known. */
 export interface Tracked extends Value {
@@ -23,19 +23,13 @@ export interface Tracked extends Value {
   readonly finite?: boolean;
 }
 
-/** Largest finite value, smallest normal one. */
-function limitsOf(d: DType): readonly [max: number, tiny: number] {
-  if (d === dtypes.float16) return [65504, 2 ** -14];
-  if (d === dtypes.bfloat16) return [3.3895313892515355e38, 2 ** -126];
-  if (d === dtypes.fp8e4m3) return [448, 2 ** -6];
-  if (d === dtypes.fp8e5m2) return [57344, 2 ** -14];
-  return d === dtypes.float64 ? [Number.MAX_VALUE, 2 ** -1022] : [3.4028234663852886e38, 2 ** -126];
-}
+const FLOATS = new Map(DTYPES.filter((d) => d.isFloat).map((d) => [d, finfo(d)]));
+const limitsOf = (d: DType): FloatInfo => FLOATS.get(d)!;
 
 /** The error of a result `v` of floats: what the operands bring, `ulps` of rounding, unknown near overflow. */
 function rounded(v: number, brought: number, ulps: number, d: DType): number {
-  const [max, tiny] = limitsOf(d);
-  const e = brought + ulps * epsilonOf(d) * Math.abs(v) + (brought > 0 || ulps > 0 ? tiny : 0);
+  const { max, tiny } = limitsOf(d);
+  const e = brought + ulps * dtypeEpsilon(d) * Math.abs(v) + (brought > 0 || ulps > 0 ? tiny : 0);
   return Math.abs(v) + e >= max ? Infinity : e;
 }
 
@@ -119,12 +113,12 @@ function binaryError(u: UOp, operands: DType, a: number, ea: number, b: number, 
 function castError(from: DType, to: DType, a: number, ea: number, v: number): number {
   if (!from.isFloat) {
     if (ea !== 0) return ea;
-    return to.isFloat ? rounded(v, 0, Math.abs(a) * epsilonOf(to) > 1 ? 1 : 0, to) : 0;
+    return to.isFloat ? rounded(v, 0, Math.abs(a) * dtypeEpsilon(to) > 1 ? 1 : 0, to) : 0;
   }
   if (to.isFloat) {
     if (ea === Infinity) return Infinity;
     if (!Number.isFinite(a)) return 0;
-    return rounded(v, ea, epsilonOf(to) > epsilonOf(from) ? 1 : 0, to);
+    return rounded(v, ea, dtypeEpsilon(to) > dtypeEpsilon(from) ? 1 : 0, to);
   }
   if (to.isBool) return ea === 0 || Math.abs(a) > ea || (Number.isNaN(a) && ea < Infinity) ? 0 : Infinity;
   const low = Math.trunc(a - ea), high = Math.trunc(a + ea);
@@ -164,7 +158,7 @@ function reduceErrors(u: UOp, x: Tracked, out: Value): number[] {
   let count = 1;
   for (const axis of axes) count *= x.shape[axis];
   // more digits while adding small floats, one rounding at the end
-  const step = d.isFloat ? epsilonOf(d) * (d.itemsize <= 2 ? 2 ** -10 : 1) : 0;
+  const step = d.isFloat ? dtypeEpsilon(d) * (d.itemsize <= 2 ? 2 ** -10 : 1) : 0;
   for (let i = 0; i < x.data.length; i++) {
     let o = 0;
     for (let axis = 0; axis < index.length; axis++) o += index[axis] * strides[axis];
@@ -181,16 +175,21 @@ function reduceErrors(u: UOp, x: Tracked, out: Value): number[] {
       error[o] = (error[o] + size[o]) * (v + e) - size[o] * v;
       size[o] *= v;
       largest[o] *= Math.max(v + e, 1);
-      if (largest[o] >= limitsOf(d)[0]) error[o] = Infinity; // may be infinite before it meets 0
+      if (largest[o] >= limitsOf(d).max) error[o] = Infinity; // may be infinite before it meets 0
     }
     for (let axis = index.length - 1; axis >= 0 && ++index[axis] === x.shape[axis]; axis--) index[axis] = 0;
   }
   if (!d.isFloat || op === Ops.MAX) return error;
   return error.map((e, i) => {
-    if (special[i]) return e === Infinity || size[i] >= limitsOf(d)[0] ? Infinity : 0;
-    if (size[i] + e >= limitsOf(d)[0]) return Infinity; // some order of the terms may overflow
+    if (special[i]) return e === Infinity || size[i] >= limitsOf(d).max ? Infinity : 0;
+    if (size[i] + e >= limitsOf(d).max) return Infinity; // some order of the terms may overflow
     const v = Number(out.data[i]);
-    return rounded(v, e + step * Math.min(count, 4096) * size[i] + count * (op === Ops.MUL ? limitsOf(d)[1] : 0), 1, d);
+    return rounded(
+      v,
+      e + step * Math.min(count, 4096) * size[i] + count * (op === Ops.MUL ? limitsOf(d).tiny : 0),
+      1,
+      d,
+    );
   });
 }
 
