@@ -560,13 +560,14 @@ class Fuser extends ReduceReads {
 
 /**
  * Chooses the nodes to realize below `roots`, and what each kernel keeps.
- * Roots are stores, copies, or values already stripped of RESHAPE. `kept` are realized in any case.
+ * Roots are stores, copies, or values already stripped of RESHAPE. `kept` are realized in any case. Of a trial nothing is told.
  */
 export function planFusion(
   roots: readonly UOp[],
   capsOf: (kernel: UOp) => FusionCaps = () => ANY_DEVICE,
   chains: ChainPlan = NO_CHAINS,
   kept: readonly UOp[] = [],
+  isTrial = false,
 ): FusionPlan {
   const order = toposort(roots), always = [...chains.realized, ...kept, ...roots.filter((r) => !isLeaf(r))];
   const planned = (start: ReadonlySet<UOp>): Fuser => {
@@ -594,5 +595,5 @@ export function planFusion(
     start = kept.length > 0 ? new Set([...start, ...kept]) : fuser.realized; // the cuts too
     fuser = planned(start);
   }
-  return fuser.tell();
+  return isTrial ? fuser : fuser.tell();
 }
