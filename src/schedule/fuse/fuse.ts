@@ -222,8 +222,14 @@ const REDUCING: readonly Reason[] = [
   { name: "a row that its kernel keeps", when: () => true, then: "keep row" },
 ];
 
+/** A plan that can tell why it is that one. */
+export interface ToldPlan extends FusionPlan {
+  /** Notes what was decided: to be called of the plan that is taken. */
+  tell(): void;
+}
+
 /** Decides by the tables. */
-class Fuser extends ReduceReads {
+class Fuser extends ReduceReads implements ToldPlan {
   private surroundings: Surroundings | undefined;
   /** By kernel: the product that it computes in tiles, and those of which its results may be made. */
   private readonly products = new Map<UOp, UOp>();
@@ -264,13 +270,11 @@ class Fuser extends ReduceReads {
     );
   }
 
-  /** Notes what was decided: of the last plan alone, when it is known to be that. */
-  tell(): this {
+  tell(): void {
     for (const [c, then, name] of this.decided) {
       if (isRecording()) noteChange(`${then}: ${name}`, c.u);
       if (wantsNotes()) tellDecision(c.u, c.list, c.repeats, c.facts.cost, then, name);
     }
-    return this;
   }
 
   /** Sets of indices at which a node may be read: where there are copies of the body anyway, two for each. */
@@ -560,15 +564,14 @@ class Fuser extends ReduceReads {
 
 /**
  * Chooses the nodes to realize below `roots`, and what each kernel keeps.
- * Roots are stores, copies, or values already stripped of RESHAPE. `kept` are realized in any case. Of a trial nothing is told.
+ * Roots are stores, copies, or values already stripped of RESHAPE. `kept` are realized in any case.
  */
 export function planFusion(
   roots: readonly UOp[],
   capsOf: (kernel: UOp) => FusionCaps = () => ANY_DEVICE,
   chains: ChainPlan = NO_CHAINS,
   kept: readonly UOp[] = [],
-  isTrial = false,
-): FusionPlan {
+): ToldPlan {
   const order = toposort(roots), always = [...chains.realized, ...kept, ...roots.filter((r) => !isLeaf(r))];
   const planned = (start: ReadonlySet<UOp>): Fuser => {
     const fuser = new Fuser(order, capsOf, chains.inside);
@@ -595,5 +598,5 @@ export function planFusion(
     start = kept.length > 0 ? new Set([...start, ...kept]) : fuser.realized; // the cuts too
     fuser = planned(start);
   }
-  return isTrial ? fuser : fuser.tell();
+  return fuser;
 }

@@ -1,22 +1,18 @@
 /**
  * Reductions by key (uop/graph/keyed_reduce.ts) in kernels of their own, on devices whose kernels are loops: there a result is
- * read, combined with a term and stored. In: the nodes of a tensor graph. Out: those to be kept in memory, and those that are
- * better combined with what is in memory already, as all of a gradient that has another part.
+ * read, combined with a term and stored. In: the nodes of a tensor graph. Out: those to be kept in memory, and what combines
+ * them with other values.
  *
  * @module
  */
 import type { Capabilities } from "../../renderer/renderer.ts";
-import { reduceOf } from "../../uop/core/args.ts";
 import { numelOf } from "../../uop/core/build_movement.ts";
 import { unnoted } from "../../uop/core/notes.ts";
 import { isAlu, isMovement, Ops } from "../../uop/core/ops.ts";
-import { shapeOf } from "../../uop/core/shape.ts";
-import { after, mayHave, store, toposort, type UOp, uop } from "../../uop/core/uop.ts";
+import { mayHave, toposort, type UOp } from "../../uop/core/uop.ts";
 import { reducesByKey } from "../../uop/graph/keyed_reduce.ts";
-import { rebuildAll } from "../../uop/rewrite/walk.ts";
-import { uniformOf } from "../fuse/fold_tensors.ts";
-import { OWN } from "../fuse/own_memory.ts";
 import { collapseReduces } from "./collapse.ts";
+import { type Combination, combinationsOf, type Reading, type Use, useOf } from "./combine_there.ts";
 import { readersOf, trialKernel } from "./trial_kernel.ts";
 
 /** Nodes above memory that a reduction is looked at with, at most. */
@@ -36,20 +32,9 @@ export interface KeyedPlan {
   readonly kept: readonly UOp[];
   /** What says which term goes where, of each term and result: kernels compute it in place, or not at all. */
   readonly inside: readonly UOp[];
-  /** What combines one of `kept` with other values. */
-  readonly combined: readonly Combined[];
+  /** What combines those of `kept` with other values. */
+  readonly combinations: readonly Combination[];
 }
-
-/** What alone reads the results of a reduction, and combines them with `other` as the reduction does its terms. */
-export interface Combined {
-  readonly node: UOp;
-  readonly other: UOp;
-  /** The CONTIGUOUS that alone reads it. */
-  readonly kept: UOp | undefined;
-}
-
-/** The argument of a CONTIGUOUS with which terms are combined where it is: it is nobody else's. */
-const START = "start";
 
 function isComparison(u: UOp): boolean {
   return (u.op === Ops.CMPEQ || u.op === Ops.CMPNE) && u.src[0].dtype.isInt;
@@ -66,62 +51,11 @@ function comparing(nodes: readonly UOp[]): ReadonlySet<UOp> {
   return found;
 }
 
-/** What becomes of the results of a reduction. */
-interface Use {
-  /** What alone reads them, in another order of their axes or as they are, so that they lie in memory as they are asked for. */
-  readonly top: UOp;
-  readonly combined?: Combined;
-  /** What alone stores what is combined, in the place of `other`. */
-  readonly stored?: UOp;
-}
-
-function useOf(u: UOp, roots: ReadonlySet<UOp>, readers: ReadonlyMap<UOp, readonly UOp[]>): Use {
-  const next = (v: UOp): UOp | undefined => {
-    const list = roots.has(v) ? undefined : readers.get(v);
-    return list?.length === 1 ? list[0] : undefined;
-  };
-  let top = u, last = u, v = next(u);
-  for (; v?.op === Ops.PERMUTE || v?.op === Ops.RESHAPE; v = next(v)) {
-    last = v;
-    if (v.op === Ops.PERMUTE) top = v;
-  }
-  if (v !== undefined && isOwnCopy(v)) return { top: v };
-  if (v === undefined || v.op !== reduceOf(u).op) return { top };
-  const other = v.src[v.src[0] === last ? 1 : 0];
-  if (other === last || shapeOf(other).length !== shapeOf(v).length || uniformOf(other) !== undefined) return { top };
-  const s = next(v), isThere = s?.op === Ops.STORE && s.src[0] === other;
-  let kept = s;
-  while (kept?.op === Ops.RESHAPE) kept = next(kept);
-  const combined = { node: v, other, kept: kept !== undefined && isOwnCopy(kept) ? kept : undefined };
-  return { top, combined, stored: isThere ? s : undefined };
-}
-
-/** Is it memory of its own, whatever it is made of? */
-function isOwnCopy({ op, arg }: UOp): boolean {
-  return op === Ops.CONTIGUOUS && arg !== OWN;
-}
-
-/**
- * `roots` in which what is in memory is combined with reductions by key where it is: `other` of each of `combined` gets memory
- * of its own, which is all that there is.
- */
-export function combineThere(roots: readonly UOp[], combined: readonly Combined[]): UOp[] {
-  const nodes = new Map(combined.map((c) => [c.node, c])), kept = new Set(combined.map((c) => c.kept));
-  return rebuildAll(roots, (u, src) => {
-    const c = nodes.get(u);
-    if (c === undefined) return kept.has(u) ? src[0] : undefined;
-    const i = u.src.indexOf(c.other), start = uop(Ops.CONTIGUOUS, u.dtype, [src[i]], START);
-    const stored = store(start, u.withSrc(src.with(i, start)));
-    start.line = stored.line = u.line;
-    return after(start, stored);
-  });
-}
-
 /** The reductions by key of the graph below `roots`. */
 export function planKeyed(roots: readonly UOp[], capsOf: (u: UOp) => Capabilities): KeyedPlan {
   const sequence = toposort(roots), isRoot = new Set(roots), kept: UOp[] = [], inside: UOp[] = [];
-  const found: Combined[] = [];
-  let readers: ReadonlyMap<UOp, readonly UOp[]> | undefined, compare: ReadonlySet<UOp> | undefined;
+  const uses: Use[] = [];
+  let reading: Reading | undefined, compare: ReadonlySet<UOp> | undefined;
   for (const u of sequence) {
     if (u.op !== Ops.REDUCE || !(mayHave(u, Ops.CMPEQ) || mayHave(u, Ops.CMPNE)) || !mayHave(u, Ops.IOTA)) continue;
     if (numelOf(u.src[0]) < LEAST_TERMS) continue;
@@ -130,20 +64,19 @@ export function planKeyed(roots: readonly UOp[], capsOf: (u: UOp) => Capabilitie
     let entered = 0;
     const conditions = toposort(u.src[0], (x) => isInline(x) && ++entered <= MOST_NODES).filter((x) => compare!.has(x));
     if (entered > MOST_NODES) continue;
-    readers ??= readersOf(sequence);
-    const { top, combined, stored } = useOf(u, isRoot, readers);
+    const use = useOf(u, reading ??= { roots: isRoot, readers: readersOf(sequence) }), { top, stored } = use;
     const isByKey = (top: UOp): boolean =>
       unnoted(() => reducesByKey(collapseReduces(trialKernel(top, (x) => x !== u && !isInline(x))), caps)) !==
         undefined;
     if (stored !== undefined && isByKey(stored)) {
-      inside.push(...conditions, u, combined!.node);
+      inside.push(...conditions, u, use.way[0]);
       continue;
     }
     const made = top !== u && isByKey(top) ? top : isByKey(u) ? u : undefined;
     if (made === undefined) continue;
     kept.push(made);
     inside.push(...conditions, ...made === u ? [] : [u]);
-    if (combined !== undefined) found.push(combined);
+    uses.push(use);
   }
-  return { kept, inside, combined: found };
+  return { kept, inside, combinations: reading === undefined ? [] : combinationsOf(uses, reading) };
 }
