@@ -8,6 +8,7 @@
 import { sameArray } from "../../helpers/math.ts";
 import { reduceOf } from "../../uop/core/args.ts";
 import { reshape } from "../../uop/core/build_movement.ts";
+import { identityOf } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { after, store, type UOp, uop } from "../../uop/core/uop.ts";
@@ -24,7 +25,7 @@ export interface Reading {
 
 /** What becomes of the results of a reduction. */
 export interface Use {
-  /** What alone reads them, in another order of their axes or to keep them: so they lie in memory. */
+  /** What alone reads them, in another order of their axes, to keep them or combined with a number: so they lie in memory. */
   readonly top: UOp;
   /** What the first of `way` reads. */
   readonly leaf: UOp;
@@ -59,16 +60,21 @@ function isOwnCopy(u: UOp | undefined): boolean {
   return u?.op === Ops.CONTIGUOUS && u.arg !== OWN;
 }
 
+/** Is it combined with one number by `op`? */
+function isWithNumber({ op, src }: UOp, by: number): boolean {
+  return op === by && src.some((x) => uniformOf(x) !== undefined);
+}
+
 /** How the results of REDUCE `u` are read. */
 export function useOf(u: UOp, reading: Reading): Use {
-  const { op } = reduceOf(u), next = (v: UOp | undefined): UOp | undefined => readerOf(v, reading);
-  let top = u, leaf = u, v = next(u);
-  for (; v?.op === Ops.PERMUTE || v?.op === Ops.RESHAPE; v = next(v)) {
-    leaf = v;
-    if (v.op === Ops.PERMUTE) top = v;
+  const { op } = reduceOf(u), next = (v: UOp | undefined): UOp | undefined => readerOf(v, reading), way: UOp[] = [];
+  let top = u, leaf = u;
+  for (let v = next(u); v !== undefined && !isOwnCopy(top); v = next(v)) {
+    if (v.op === Ops.PERMUTE || isOwnCopy(v) || isWithNumber(v, op)) top = v;
+    else if (v.op !== Ops.RESHAPE) break;
   }
-  if (isOwnCopy(v)) return { top: v!, leaf, way: [], stored: undefined };
-  const way: UOp[] = [];
+  let v = next(u);
+  for (; v?.op === Ops.PERMUTE || v?.op === Ops.RESHAPE; v = next(v)) leaf = v;
   for (; v !== undefined && (v.op === op || (v.op === Ops.RESHAPE && way.length > 0)); v = next(v)) {
     if (v.src[0] === v.src[1]) break;
     way.push(v);
@@ -80,8 +86,9 @@ export function useOf(u: UOp, reading: Reading): Use {
 
 /** A combination without the values that are combined `there`, of what stands for each other one. */
 function restOf(node: UOp, way: ReadonlySet<UOp>, there: readonly UOp[], now: (u: UOp) => UOp): UOp | undefined {
+  const none = identityOf(node.op, node.dtype);
   const rest = (v: UOp): UOp | undefined => {
-    if (there.includes(v)) return undefined;
+    if (there.includes(v) || uniformOf(v)?.isConst(none)) return undefined;
     if (!way.has(v)) return now(v);
     const [a, b] = v.src.map(rest);
     if (v.op === Ops.RESHAPE) return a && reshape(a, shapeOf(v));

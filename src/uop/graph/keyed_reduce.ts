@@ -62,18 +62,20 @@ export function reducesByKey(s: UOp, { hasGrid, vectorLanes }: Machine): KeyedRe
   return found !== undefined && paysByKey(found, vectorLanes(found.carrier.dtypes[0])) ? found : undefined;
 }
 
-/** The REDUCE that a STORE writes, or combines with what is there. */
-function reduceOf({ src: [all, value] }: UOp): UOp | undefined {
+/** The REDUCE that a STORE writes, and what it is combined with before: what is there, or a number. */
+function writtenReduce({ src: [all, value] }: UOp): { readonly sum: UOp; readonly before?: UOp } | undefined {
   const isCombined = value.src.length === 2 && (value.op === Ops.ADD || value.op === Ops.MUL || value.op === Ops.MAX);
-  const there = isCombined ? value.src.findIndex((x) => x.op === Ops.LOAD && x.src[0] === all) : -1;
-  const sum = there < 0 ? value : value.src[1 - there];
+  const at = isCombined
+    ? value.src.findIndex((x) => x.op === Ops.CONST || (x.op === Ops.LOAD && x.src[0] === all))
+    : -1;
+  const sum = at < 0 ? value : value.src[1 - at];
   if (sum.op !== Ops.REDUCE || !(sum.arg instanceof CarrierArg)) return undefined;
-  return sum === value || OPS[sum.arg.key] === value.op ? sum : undefined;
+  return at < 0 ? { sum } : OPS[sum.arg.key] === value.op ? { sum, before: value.src[at] } : undefined;
 }
 
 /** The reduction by key that a STORE writes, as it is; undefined of others. */
 function keyedReduce(s: UOp): KeyedReduce | undefined {
-  if (s.op !== Ops.STORE || reduceOf(s) === undefined) return undefined;
+  if (s.op !== Ops.STORE || writtenReduce(s) === undefined) return undefined;
   let found = known.get(s);
   if (found === undefined) known.set(s, found = find(s) ?? null);
   return found ?? undefined;
@@ -89,13 +91,14 @@ const OPS: Readonly<Record<string, Ops | undefined>> = { ADD: Ops.ADD, MUL: Ops.
 const MOST_PARTS = 32;
 
 function find(s: UOp): KeyedReduce | undefined {
-  const [all] = s.src, sum = reduceOf(s)!, carrier = carrierOf(sum), op = OPS[carrier.key], memory = all.src[0];
+  const [all] = s.src, { sum, before } = writtenReduce(s)!, carrier = carrierOf(sum), op = OPS[carrier.key];
+  const [memory] = all.src;
   if (op === undefined || all.src.length > 2) return undefined;
   const results = rangesOf(all), reduced = ownRanges(sum);
   if (iterationsOf([...results, ...reduced]) === 0) return undefined;
   if (results.some((r) => argOf(r, Ops.RANGE).kind !== AxisKind.LOOP)) return undefined;
   if (toposort(sum).some((u) => u.op === Ops.LOAD && u.src[0].src[0] === memory)) return undefined;
-  const isThere = sum !== s.src[1], lifted = isThere ? undefined : exactly(sum.src[0]);
+  const lifted = before === undefined ? exactly(sum.src[0]) : undefined;
   const start = lifted && startOf(carrier, lifted.value, lifted.other);
   const none = identityConst(carrier, 0), form = indexForm(all.src[1]);
   const drafts = start !== undefined && start !== none
@@ -115,7 +118,7 @@ function find(s: UOp): KeyedReduce | undefined {
   return {
     all,
     carrier,
-    start: isThere ? undefined : start ?? none,
+    start: before === undefined ? start ?? none : before.op === Ops.CONST ? before : undefined,
     keyed: [...keys.keys()],
     rows,
     neighbors,
