@@ -21,11 +21,11 @@ import { type Decision, tellDecision } from "./decisions.ts";
 import {
   type ChainPlan,
   type FusionCaps,
-  type FusionPlan,
   isLeaf,
   MIN_RESULTS,
   NO_CHAINS,
   outputRanges,
+  type ToldPlan,
 } from "./fusion_plan.ts";
 import {
   elementsBelow,
@@ -221,12 +221,6 @@ const REDUCING: readonly Reason[] = [
   { name: "a row of what is kept anyway", when: ({ facts }) => facts.fullCost < STAGE_COST, then: "in place" },
   { name: "a row that its kernel keeps", when: () => true, then: "keep row" },
 ];
-
-/** A plan that can tell why it is that one. */
-export interface ToldPlan extends FusionPlan {
-  /** Notes what was decided: to be called of the plan that is taken. */
-  tell(): void;
-}
 
 /** Decides by the tables. */
 class Fuser extends ReduceReads implements ToldPlan {
