@@ -12,6 +12,7 @@ import { identityOf } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { after, store, type UOp, uop } from "../../uop/core/uop.ts";
+import { extentsOf } from "../../uop/graph/extent.ts";
 import { rebuildAll } from "../../uop/rewrite/walk.ts";
 import { uniformOf } from "../fuse/fold_tensors.ts";
 import { mustRealize } from "../fuse/fusion_plan.ts";
@@ -111,7 +112,7 @@ export function combinationsOf(uses: readonly Use[], reading: Reading): Combinat
       there = all.slice(1); // one of them is there
       rest = undefined;
     }
-    if (there.length === 0) return [];
+    if (there.length === 0 || extentsOf(node) !== null) return [];
     let kept = readerOf(node, reading), alone = rest;
     while (kept?.op === Ops.RESHAPE) kept = readerOf(kept, reading);
     while (alone?.op === Ops.RESHAPE) alone = readerOf(alone, reading) === undefined ? undefined : alone.src[0];

@@ -76,7 +76,7 @@ export function planKeyed(roots: readonly UOp[], capsOf: (u: UOp) => Capabilitie
     if (made === undefined) continue;
     kept.push(made);
     inside.push(...conditions, ...made === u ? [] : [u]);
-    uses.push(use);
+    if (stored === undefined) uses.push(use);
   }
   return { kept, inside, combinations: reading === undefined ? [] : combinationsOf(uses, reading) };
 }
