@@ -26,6 +26,7 @@ import { layOut } from "./fuse/operand_layout.ts";
 import { keep, ownValues } from "./fuse/own_memory.ts";
 import { settleDevices } from "./fuse/settle_devices.ts";
 import { collapseReduces } from "./kernels/collapse.ts";
+import { type Combination, combineThere } from "./kernels/combine_there.ts";
 import { planKeyed } from "./kernels/keyed_kernels.ts";
 import { joinChain, planChains } from "./kernels/plan_chains.ts";
 import { rangeify } from "./kernels/rangeify.ts";
@@ -193,8 +194,28 @@ function chain(g: Lowering): void {
 function fuse(g: Lowering): void {
   const keyed = planKeyed(g.roots, g.capsOf);
   const chains = { ...g.chains, inside: new Set([...g.chains.inside, ...keyed.inside]) };
-  g.plan = planFusion(g.roots, g.capsOf, chains, [...keyed.kept, ...fuses() ? [] : resultsAsWritten(g.roots)]);
-  for (const u of [...g.numbers, ...g.fills.keys()]) g.plan.realized.add(u);
+  const isKept = (c: Combination): boolean => c.kept !== undefined || g.roots.includes(c.node);
+  let there = fuses() ? keyed.combinations.filter(isKept) : [];
+  if (there.length === 0) {
+    const kept = [...keyed.kept, ...fuses() ? [] : resultsAsWritten(g.roots)];
+    const plan = planFusion(g.roots, g.capsOf, chains, kept), { realized } = plan;
+    // what takes no memory now would take as much
+    const isMemory = (u: UOp | undefined): boolean => u !== undefined && realized.has(u);
+    if (fuses()) there = keyed.combinations.filter((c) => isMemory(c.node) || isMemory(c.alone));
+    if (there.length === 0) {
+      plan.tell();
+      g.plan = plan;
+      for (const u of [...g.numbers, ...g.fills.keys()]) g.plan.realized.add(u);
+      return;
+    }
+  }
+  for (const { node } of there) {
+    note("passed", node, "what goes by key is combined with the rest where that is: it takes no memory of its own");
+  }
+  g.now = combineThere(g.now, there);
+  findRoots(g);
+  if (onGrid(g)) chain(g);
+  fuse(g);
 }
 
 function place(g: Lowering): void {

@@ -1,7 +1,8 @@
 /**
  * Reductions by key as loops over their terms, where loops run kernels: every result is filled with what it is without any
- * term, then each term in its order is combined with the result that its key says, which is read and stored. Results are of
- * one thread: threads share out rows, each with all terms, so that no order depends on how many there are.
+ * term, unless that is there, then each term in its order is combined with the result that its key says, which is read and
+ * stored. Results are of one thread: threads share out rows, each with all terms, so that no order depends on how many
+ * there are.
  *
  * In: a kernel AST that stores a reduction by key (uop/graph/keyed_reduce.ts). Out: the kernels that do these steps one after
  * the other, as phases of one (join_phases.ts), with vectors along rows as ranges of kind VECTOR already.
@@ -79,7 +80,8 @@ class KeyedLoops {
       const size = r === shared?.row ? sizeOf(r) / parts : sizeOf(r);
       own.set(r, { size, first: size < sizeOf(r) ? chosen.cast(r.dtype).mul(size) : constant(0, r.dtype) });
     }
-    const kernels = [this.part(store(k.all, k.start), own)], n = k.isRun ? own.get(neighbors!) : undefined;
+    const kernels = k.start === undefined ? [] : [this.part(store(k.all, k.start), own)],
+      n = k.isRun ? own.get(neighbors!) : undefined;
     for (const terms of k.parts) {
       if (n === undefined) {
         kernels.push(this.combining(terms, own));

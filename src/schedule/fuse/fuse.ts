@@ -21,11 +21,11 @@ import { type Decision, tellDecision } from "./decisions.ts";
 import {
   type ChainPlan,
   type FusionCaps,
-  type FusionPlan,
   isLeaf,
   MIN_RESULTS,
   NO_CHAINS,
   outputRanges,
+  type ToldPlan,
 } from "./fusion_plan.ts";
 import {
   elementsBelow,
@@ -223,7 +223,7 @@ const REDUCING: readonly Reason[] = [
 ];
 
 /** Decides by the tables. */
-class Fuser extends ReduceReads {
+class Fuser extends ReduceReads implements ToldPlan {
   private surroundings: Surroundings | undefined;
   /** By kernel: the product that it computes in tiles, and those of which its results may be made. */
   private readonly products = new Map<UOp, UOp>();
@@ -264,13 +264,11 @@ class Fuser extends ReduceReads {
     );
   }
 
-  /** Notes what was decided: of the last plan alone, when it is known to be that. */
-  tell(): this {
+  tell(): void {
     for (const [c, then, name] of this.decided) {
       if (isRecording()) noteChange(`${then}: ${name}`, c.u);
       if (wantsNotes()) tellDecision(c.u, c.list, c.repeats, c.facts.cost, then, name);
     }
-    return this;
   }
 
   /** Sets of indices at which a node may be read: where there are copies of the body anyway, two for each. */
@@ -567,7 +565,7 @@ export function planFusion(
   capsOf: (kernel: UOp) => FusionCaps = () => ANY_DEVICE,
   chains: ChainPlan = NO_CHAINS,
   kept: readonly UOp[] = [],
-): FusionPlan {
+): ToldPlan {
   const order = toposort(roots), always = [...chains.realized, ...kept, ...roots.filter((r) => !isLeaf(r))];
   const planned = (start: ReadonlySet<UOp>): Fuser => {
     const fuser = new Fuser(order, capsOf, chains.inside);
@@ -594,5 +592,5 @@ export function planFusion(
     start = kept.length > 0 ? new Set([...start, ...kept]) : fuser.realized; // the cuts too
     fuser = planned(start);
   }
-  return fuser.tell();
+  return fuser;
 }

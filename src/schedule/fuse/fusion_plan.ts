@@ -68,6 +68,12 @@ export interface FusionPlan {
   readonly kernels: Map<UOp, KernelPlan>;
 }
 
+/** Plans that can tell why they are what they are. */
+export interface ToldPlan extends FusionPlan {
+  /** Notes what was decided: to be called of the plan that is taken. */
+  tell(): void;
+}
+
 /**
  * Output ranges of a kernel over `shape`: ids 0, 1, ... by axis, `outer` axes first; axes of size 1 are the constant 0. All
  * are loops but those of `copied` axes.

@@ -1,16 +1,18 @@
 /**
  * Reductions by key (uop/graph/keyed_reduce.ts) in kernels of their own, on devices whose kernels are loops: there a result is
- * read, combined with a term and stored. In: the nodes of a tensor graph. Out: those to be kept in memory.
+ * read, combined with a term and stored. In: the nodes of a tensor graph. Out: those to be kept in memory, and what combines
+ * them with other values.
  *
  * @module
  */
 import type { Capabilities } from "../../renderer/renderer.ts";
+import { numelOf } from "../../uop/core/build_movement.ts";
+import { unnoted } from "../../uop/core/notes.ts";
 import { isAlu, isMovement, Ops } from "../../uop/core/ops.ts";
 import { mayHave, toposort, type UOp } from "../../uop/core/uop.ts";
-import { unnoted } from "../../uop/core/notes.ts";
-import { numelOf } from "../../uop/core/build_movement.ts";
 import { reducesByKey } from "../../uop/graph/keyed_reduce.ts";
 import { collapseReduces } from "./collapse.ts";
+import { type Combination, combinationsOf, type Reading, type Use, useOf } from "./combine_there.ts";
 import { readersOf, trialKernel } from "./trial_kernel.ts";
 
 /** Nodes above memory that a reduction is looked at with, at most. */
@@ -30,6 +32,8 @@ export interface KeyedPlan {
   readonly kept: readonly UOp[];
   /** What says which term goes where, of each term and result: kernels compute it in place, or not at all. */
   readonly inside: readonly UOp[];
+  /** What combines those of `kept` with other values. */
+  readonly combinations: readonly Combination[];
 }
 
 function isComparison(u: UOp): boolean {
@@ -47,22 +51,11 @@ function comparing(nodes: readonly UOp[]): ReadonlySet<UOp> {
   return found;
 }
 
-/** What alone reads `u`, in another order of its axes: the results lie in memory as they are asked for. */
-function orderedBy(u: UOp, roots: ReadonlySet<UOp>, readers: ReadonlyMap<UOp, readonly UOp[]>): UOp {
-  let top = u;
-  for (let v = u; !roots.has(v);) {
-    const list = readers.get(v) ?? [];
-    if (list.length !== 1 || (list[0].op !== Ops.PERMUTE && list[0].op !== Ops.RESHAPE)) break;
-    v = list[0];
-    if (v.op === Ops.PERMUTE) top = v;
-  }
-  return top;
-}
-
 /** The reductions by key of the graph below `roots`. */
 export function planKeyed(roots: readonly UOp[], capsOf: (u: UOp) => Capabilities): KeyedPlan {
   const sequence = toposort(roots), isRoot = new Set(roots), kept: UOp[] = [], inside: UOp[] = [];
-  let readers: ReadonlyMap<UOp, readonly UOp[]> | undefined, compare: ReadonlySet<UOp> | undefined;
+  const uses: Use[] = [];
+  let reading: Reading | undefined, compare: ReadonlySet<UOp> | undefined;
   for (const u of sequence) {
     if (u.op !== Ops.REDUCE || !(mayHave(u, Ops.CMPEQ) || mayHave(u, Ops.CMPNE)) || !mayHave(u, Ops.IOTA)) continue;
     if (numelOf(u.src[0]) < LEAST_TERMS) continue;
@@ -71,15 +64,19 @@ export function planKeyed(roots: readonly UOp[], capsOf: (u: UOp) => Capabilitie
     let entered = 0;
     const conditions = toposort(u.src[0], (x) => isInline(x) && ++entered <= MOST_NODES).filter((x) => compare!.has(x));
     if (entered > MOST_NODES) continue;
-    readers ??= readersOf(sequence);
-    const last = orderedBy(u, isRoot, readers);
+    const use = useOf(u, reading ??= { roots: isRoot, readers: readersOf(sequence) }), { top, stored } = use;
     const isByKey = (top: UOp): boolean =>
       unnoted(() => reducesByKey(collapseReduces(trialKernel(top, (x) => x !== u && !isInline(x))), caps)) !==
         undefined;
-    const top = last !== u && isByKey(last) ? last : isByKey(u) ? u : undefined;
-    if (top === undefined) continue;
-    kept.push(top);
-    inside.push(...conditions, ...top === u ? [] : [u]);
+    if (stored !== undefined && isByKey(stored)) {
+      inside.push(...conditions, u, use.way[0]);
+      continue;
+    }
+    const made = top !== u && isByKey(top) ? top : isByKey(u) ? u : undefined;
+    if (made === undefined) continue;
+    kept.push(made);
+    inside.push(...conditions, ...made === u ? [] : [u]);
+    if (stored === undefined) uses.push(use);
   }
-  return { kept, inside };
+  return { kept, inside, combinations: reading === undefined ? [] : combinationsOf(uses, reading) };
 }

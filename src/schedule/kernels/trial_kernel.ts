@@ -6,7 +6,7 @@
  */
 import { simplifyKernel } from "../../uop/algebra/valid.ts";
 import { numelOf } from "../../uop/core/build_movement.ts";
-import { isMovement, Ops } from "../../uop/core/ops.ts";
+import { isMovement, isView, Ops } from "../../uop/core/ops.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import { type Layout, rangeify } from "./rangeify.ts";
 
@@ -44,15 +44,17 @@ export function topOf(u: UOp, storage: ReadonlySet<UOp>, readers: ReadonlyMap<UO
   return top;
 }
 
-/** The STORE of a kernel that computes `top` from storage and what `isKept` says is in memory. */
+/** The STORE of a kernel that computes `top`, or stores what it says, from storage and what `isKept` says is in memory. */
 export function trialKernel(top: UOp, isKept: (u: UOp) => boolean): UOp {
-  const entries = new Map<UOp, number>();
+  let memory = top.op === Ops.STORE ? top.src[0] : top;
+  while (top.op === Ops.STORE && isView(memory.op)) [memory] = memory.src;
+  const entries = new Map([[memory, 0]]);
   const layout: Layout = {
     entryOf(u) {
       if (u === top || (u.op !== Ops.BUFFER && u.op !== Ops.AFTER && !isKept(u))) return undefined;
-      if (!entries.has(u)) entries.set(u, entries.size + 1);
+      if (!entries.has(u)) entries.set(u, entries.size);
       return { id: entries.get(u)!, size: numelOf(u) };
     },
   };
-  return simplifyKernel(rangeify(top, layout, { id: 0, size: numelOf(top) }));
+  return simplifyKernel(rangeify(top, layout, { id: 0, size: numelOf(memory) }));
 }

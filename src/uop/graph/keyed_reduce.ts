@@ -24,8 +24,8 @@ export interface KeyedReduce {
   /** The INDEX of a result by the ranges of all results. */
   readonly all: UOp;
   readonly carrier: CarrierArg;
-  /** What a result is before any term. */
-  readonly start: UOp;
+  /** What a result is before any term; undefined: what is there. */
+  readonly start: UOp | undefined;
   /** Ranges that keys choose from, and others of results, along which a term is a row. */
   readonly keyed: readonly UOp[];
   readonly rows: readonly UOp[];
@@ -62,9 +62,20 @@ export function reducesByKey(s: UOp, { hasGrid, vectorLanes }: Machine): KeyedRe
   return found !== undefined && paysByKey(found, vectorLanes(found.carrier.dtypes[0])) ? found : undefined;
 }
 
+/** The REDUCE that a STORE writes, and what it is combined with before: what is there, or a number. */
+function writtenReduce({ src: [all, value] }: UOp): { readonly sum: UOp; readonly before?: UOp } | undefined {
+  const isCombined = value.src.length === 2 && (value.op === Ops.ADD || value.op === Ops.MUL || value.op === Ops.MAX);
+  const at = isCombined
+    ? value.src.findIndex((x) => x.op === Ops.CONST || (x.op === Ops.LOAD && x.src[0] === all))
+    : -1;
+  const sum = at < 0 ? value : value.src[1 - at];
+  if (sum.op !== Ops.REDUCE || !(sum.arg instanceof CarrierArg)) return undefined;
+  return at < 0 ? { sum } : OPS[sum.arg.key] === value.op ? { sum, before: value.src[at] } : undefined;
+}
+
 /** The reduction by key that a STORE writes, as it is; undefined of others. */
 function keyedReduce(s: UOp): KeyedReduce | undefined {
-  if (s.op !== Ops.STORE || s.src[1].op !== Ops.REDUCE || !(s.src[1].arg instanceof CarrierArg)) return undefined;
+  if (s.op !== Ops.STORE || writtenReduce(s) === undefined) return undefined;
   let found = known.get(s);
   if (found === undefined) known.set(s, found = find(s) ?? null);
   return found ?? undefined;
@@ -80,13 +91,15 @@ const OPS: Readonly<Record<string, Ops | undefined>> = { ADD: Ops.ADD, MUL: Ops.
 const MOST_PARTS = 32;
 
 function find(s: UOp): KeyedReduce | undefined {
-  const [all, sum] = s.src, carrier = carrierOf(sum), op = OPS[carrier.key], memory = all.src[0];
+  const [all] = s.src, { sum, before } = writtenReduce(s)!, carrier = carrierOf(sum), op = OPS[carrier.key];
+  const [memory] = all.src;
   if (op === undefined || all.src.length > 2) return undefined;
   const results = rangesOf(all), reduced = ownRanges(sum);
   if (iterationsOf([...results, ...reduced]) === 0) return undefined;
   if (results.some((r) => argOf(r, Ops.RANGE).kind !== AxisKind.LOOP)) return undefined;
   if (toposort(sum).some((u) => u.op === Ops.LOAD && u.src[0].src[0] === memory)) return undefined;
-  const lifted = exactly(sum.src[0]), start = lifted && startOf(carrier, lifted.value, lifted.other);
+  const lifted = before === undefined ? exactly(sum.src[0]) : undefined;
+  const start = lifted && startOf(carrier, lifted.value, lifted.other);
   const none = identityConst(carrier, 0), form = indexForm(all.src[1]);
   const drafts = start !== undefined && start !== none
     ? draftsOf(lifted!.value, splitAnd(lifted!.condition), none, op)
@@ -102,7 +115,16 @@ function find(s: UOp): KeyedReduce | undefined {
     parts.push(termsOf(all, carrier, reduced, f!));
     isRun &&= ![...f!.keys.values()].some((e) => dependsOn(e, neighbors!));
   }
-  return { all, carrier, start: start ?? none, keyed: [...keys.keys()], rows, neighbors, isRun, parts };
+  return {
+    all,
+    carrier,
+    start: before === undefined ? start ?? none : before.op === Ops.CONST ? before : undefined,
+    keyed: [...keys.keys()],
+    rows,
+    neighbors,
+    isRun,
+    parts,
+  };
 }
 
 /** A value, and the conditions under which it counts. */
@@ -193,7 +215,7 @@ const TERM = 1, RESULT = 2, KERNEL = 4096;
 function paysByKey(k: KeyedReduce, lanes: number): boolean {
   const run = k.isRun ? iterationsOf([k.neighbors!]) : 1, width = iterationsOf(k.rows);
   const results = iterationsOf(k.keyed) * width;
-  let looks = 0, byKey = results / lanes + KERNEL;
+  let looks = 0, byKey = (k.start === undefined ? 0 : results / lanes) + KERNEL;
   for (const { ranges, inner } of k.parts) {
     const terms = iterationsOf(ranges), combined = terms * width;
     looks += results * terms * inner / lanes;
