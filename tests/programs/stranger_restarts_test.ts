@@ -54,7 +54,8 @@ Deno.test("restarts: a second process tells what the first one told, whatever ra
   await inFolder(async (folder) => {
     const cache = `${folder}/cache`, first = await told(cache);
     const fresh = { SCACHE: "0", CACHEDIR: `${folder}/other` };
-    for (const env of [{ WIDTH: "7" }, { NOOPT: "1" }]) {
+    for (const [name, value] of [["WIDTH", "7"], ["NOOPT", "1"]]) {
+      const env = { [name]: value };
       const before = await told(cache, env);
       assert.equal(before, await told(cache, { ...env, ...fresh }));
       assert.equal(await told(cache), first);
