@@ -106,3 +106,13 @@ Deno.test("batches: a text that is written is not forgotten under it, and ends w
   assert.match(await more[0], /disposed/);
   assert.match(await more[1], /disposed/);
 });
+
+Deno.test("batches: a text is read by one capture, however the token behind it is chosen", async () => {
+  using model = await load(1);
+  const { decoder } = model, logits = decoder.logits.bind(decoder);
+  let traced = 0;
+  decoder.logits = (...given) => (traced++, logits(...given));
+  const ways = [{}, {}, { temperature: 1, seed: 1, topK: 5 }, { repetitionPenalty: 1.2 }, { logprobs: 1 }];
+  for (const [i, way] of ways.entries()) await model.complete(["The dog", "A cat"][i % 2], { maxTokens: 1, ...way });
+  assert.equal(traced, 2); // as it is, and captured
+});
