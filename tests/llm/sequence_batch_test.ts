@@ -67,7 +67,7 @@ Deno.test("batch: random models of other kinds, too", async () => {
     );
     const write = async (batch: SequenceBatch, prompt: readonly number[]) => {
       const ids: number[] = [];
-      for await (const { id } of batch.generate(prompt, greedy)) if (ids.push(id) === 12) break;
+      for await (const { id } of batch.generate(prompt, { sampling: greedy })) if (ids.push(id) === 12) break;
       return ids;
     };
     using one = new SequenceBatch(decoder);

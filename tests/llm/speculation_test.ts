@@ -52,7 +52,7 @@ Deno.test("speculation: random models go to the end of their context the same wa
     const write = async (count: number) => {
       const ids: number[] = [];
       const speculation = count === 0 ? undefined : { count, guess: guessByRepetition };
-      for await (const { id } of batch.generate([3, 9, 3, 9], greedy, undefined, undefined, speculation)) ids.push(id);
+      for await (const { id } of batch.generate([3, 9, 3, 9], { sampling: greedy, speculation })) ids.push(id);
       return ids;
     };
     const want = await write(0);

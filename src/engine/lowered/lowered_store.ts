@@ -109,8 +109,14 @@ export const storeStats: StoreCounts & { lists: number } = {
   lists: 0,
 };
 
-/** Programs that are to be kept once they are compiled. */
-const owed = new WeakMap<LinearProgram, { readonly store: DiskStore; readonly key: string }>();
+/** Where a program is, or will be. */
+interface Place {
+  readonly store: DiskStore;
+  readonly key: string;
+  /** Whether it is to be kept once it is compiled. */
+  isOwed: boolean;
+}
+const places = new WeakMap<LinearProgram, Place>();
 
 /** The key of a kernel for a device: a digest of all that lowering reads; undefined where that cannot be told. */
 export function loweredKey(ast: UOp, renderer: Renderer): string | undefined {
@@ -126,15 +132,17 @@ export function loweredKey(ast: UOp, renderer: Renderer): string | undefined {
 function read(store: DiskStore, key: string, lower: () => LinearProgram): LinearProgram | undefined {
   const head = store.use(key, [0], storeStats);
   if (head === undefined) return undefined;
-  const made: LinearProgram = programFrom(head[0], () => {
+  const place: Place = { store, key, isOwed: false };
+  const made = programFrom(head[0], () => {
     const list = store.lines(key, [1], storeStats);
     if (list !== undefined) {
       storeStats.lists++;
       return kernelsOfText(list[0]);
     }
-    owed.set(made, { store, key });
+    place.isOwed = true;
     return lower().uops;
   });
+  places.set(made, place);
   namesOfPrograms.set(made, key);
   return made;
 }
@@ -146,7 +154,7 @@ function loweredBefore(ast: UOp, device: Device, lower: () => LinearProgram): Li
   const known = read(store, key, lower);
   if (known !== undefined) return known;
   const made = lower();
-  owed.set(made, { store, key });
+  places.set(made, { store, key, isOwed: true });
   namesOfPrograms.set(made, key);
   return made;
 }
@@ -160,9 +168,9 @@ function loweredAs(name: string, device: Device, lower: () => LinearProgram): Li
 /** Keeps those of these programs that the store did not know, with what their compiler calls them. */
 function keepLowered(programs: readonly Program[]): void {
   for (const { linear, key: compiled } of programs) {
-    const own = owed.get(linear);
-    if (own === undefined) continue;
-    owed.delete(linear);
+    const own = places.get(linear);
+    if (own === undefined || !own.isOwed) continue;
+    own.isOwed = false;
     own.store.set(own.key, storeStats, () => {
       const text = programText(linear, compiled);
       return text === undefined ? undefined : [text.head, text.list];

@@ -132,7 +132,8 @@ export class Sequence {
   private readonly last: Variable;
   private readonly copied: Variable;
   private readonly starts: Map<number, Variable> = new Map();
-  private readonly stepped: JitFunction<[token: Tensor, start: Tensor, last: Tensor, ...Sampler], Sampled>;
+  private readonly stepped: JitFunction<[token: Tensor, start: Tensor, ...Sampler], Sampled>;
+  private readonly behind: JitFunction<[tokens: Tensor, start: Tensor, last: Tensor], Tensor>;
   private readonly chosen: JitFunction<[logits: Tensor, position: Tensor, ...Sampler], Sampled>;
   private readonly checked: JitFunction<[tokens: Tensor, start: Tensor, ...Sampler], Tensor>;
   private readonly read: JitFunction<[tokens: Tensor, start: Tensor], void>;
@@ -164,11 +165,17 @@ export class Sequence {
       Tensor.realize([next.token, ...told, ...more, ...plan.penalties ? [counts] : []]);
       return next;
     };
-    this.stepped = jit((tokens: Tensor, start: Tensor, last: Tensor, ...sampler: Sampler) =>
-      choose(decoder.logits(tokens, start, last, layers), start.add(last), sampler, whole)
+    this.stepped = jit((token: Tensor, start: Tensor, ...sampler: Sampler) =>
+      choose(decoder.logits(token, start, 0, layers), start, sampler, whole)
     );
+    // a text is read alike however the token behind it is chosen
+    this.behind = jit((tokens: Tensor, start: Tensor, last: Tensor) => {
+      const logits = decoder.logits(tokens, start, last, layers);
+      Tensor.realize([logits, ...whole]);
+      return logits;
+    });
     this.chosen = jit((logits: Tensor, position: Tensor, ...sampler: Sampler) =>
-      choose(logits.at(row), position, sampler, [])
+      choose(logits.ndim === 1 ? logits : logits.at(row), position, sampler, [])
     );
     this.checked = jit((tokens: Tensor, start: Tensor, ...[numbers, seed, mask, plan]: Sampler) => {
       const logits = decoder.logitsOfAll(tokens, start, layers), [n] = tokens.shape;
@@ -255,6 +262,7 @@ export class Sequence {
   reset(): void {
     this.cut(0);
     this.stepped.reset();
+    this.behind.reset();
     this.chosen.reset();
     this.read.reset();
     this.states.reset();
@@ -368,9 +376,13 @@ export class Sequence {
   }
   /** Begins the step of the tokens that are not in the cache. */
   private launched(): Sampled {
-    const size = this.sizeFor(this.rest.length), input = this.token ?? this.tensor(this.rest, size);
+    const { length } = this.rest, size = this.sizeFor(length), input = this.token ?? this.tensor(this.rest, size);
     const start = this.startOf(size).bind(this.held.length);
-    return this.stepped(input, start, this.last.bind(this.rest.length - 1), ...this.sampler());
+    if (size === 1) return this.stepped(input, start, ...this.sampler());
+    const logits = this.behind(input, start, this.last.bind(length - 1));
+    const next = this.chosen(logits, this.position.bind(this.held.length + length - 1), ...this.sampler());
+    logits.dispose(); // what comes next on the device may have its memory
+    return next;
   }
   /**
    * Does the step behind a token take nothing that its number decides? What it writes to the cache behind the tokens that

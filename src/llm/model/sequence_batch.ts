@@ -34,6 +34,28 @@ interface Member {
   wants: Wanted | undefined;
   /** Its reader wants no more. */
   aborted: boolean;
+  /** Others have waited for its reader once, and do no more until it wants a token. */
+  late: boolean;
+}
+
+/** Who waits for a sequence. */
+interface Waiting {
+  readonly tokens: readonly number[];
+  readonly resolve: (sequence: Sequence | undefined) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** How a text is written, beside its tokens. */
+export interface Writing {
+  readonly sampling: Sampling;
+  readonly constraint?: TokenConstraint;
+  readonly speculation?: Speculation;
+  /** Ends it, also between chunks of the text that is read. */
+  readonly signal?: AbortSignal;
+  /** Is told how many tokens of the text need no reading. */
+  readonly onRead?: (cached: number) => void;
+  /** Whether it ends by itself: it waits for no reader, and may wait for a sequence. */
+  readonly whole?: boolean;
 }
 
 /** A step of several texts. */
@@ -50,8 +72,11 @@ export class SequenceBatch {
   private readonly sequences: readonly Sequence[];
   private readonly caches: readonly LayerCache[];
   private readonly members: Set<Member> = new Set();
-  /** Those that are read for their states. */
-  private readonly aside: Set<Sequence> = new Set();
+  /** Those that are taken, and whether by what ends by itself. */
+  private readonly taken: Map<Sequence, boolean> = new Map();
+  /** Who is next where all are taken. */
+  private readonly line: Waiting[] = [];
+  private gone: ArgumentError | undefined;
   private readonly step: BatchStep;
   /** What was begun before anybody asked for it. */
   private under: Together | undefined;
@@ -80,8 +105,17 @@ export class SequenceBatch {
   get size(): number {
     return this.sequences.length;
   }
-  /** Forgets all texts, and what was captured: weights are others. */
+  /**
+   * Forgets all texts, and what was captured: weights are others.
+   *
+   * @throws {ArgumentError} while a text is written, which would go on without what it says
+   */
   reset(): void {
+    if (this.taken.size > 0) {
+      throw new ArgumentError("forget the last text", {
+        reason: "the model is generating one; wait until that has ended",
+      });
+    }
     this.sequences.forEach((s) => s.reset());
     this.step.reset();
     this.under = undefined;
@@ -89,21 +123,16 @@ export class SequenceBatch {
 
   /**
    * Chooses the token behind `tokens`, again and again until the caller stops: the text goes on by what was chosen.
-   * `onRead` is told how many tokens of the text need no reading. It ends where `signal` says so, also between chunks of
-   * the text that is read.
    *
-   * @throws {ArgumentError} for more tokens than the context has, and where all sequences are taken
+   * @throws {ArgumentError} for more tokens than the context has, and where all sequences are taken: what is `whole` waits
+   * for one that ends by itself
    */
-  async *generate(
-    tokens: readonly number[],
-    sampling: Sampling,
-    onRead?: (cached: number) => void,
-    constraint?: TokenConstraint,
-    speculation?: Speculation,
-    signal?: AbortSignal,
-  ): AsyncGenerator<NextToken> {
+  async *generate(tokens: readonly number[], how: Writing): AsyncGenerator<NextToken> {
+    const { sampling, constraint, speculation, signal, whole = false } = how;
     if (signal?.aborted) return;
-    const sequence = this.sequenceFor(tokens), member: Member = { sequence, wants: undefined, aborted: false };
+    const sequence = await this.take(tokens, whole, signal);
+    if (sequence === undefined) return;
+    const member: Member = { sequence, wants: undefined, aborted: false, late: false };
     const abort = (): void => {
       // a chunk or a step that is under way ends first
       member.aborted = true;
@@ -113,10 +142,11 @@ export class SequenceBatch {
     this.members.add(member);
     try {
       const known = sequence.begin(tokens, sampling, constraint, speculation);
-      onRead?.(known);
+      how.onRead?.(known);
       while (!sequence.full) {
         const next = await new Promise<NextToken | undefined>((resolve, reject) => {
-          member.wants = { resolve, reject };
+          if (this.gone !== undefined) return reject(this.gone);
+          [member.wants, member.late] = [{ resolve, reject }, false];
           this.wake();
         });
         if (next === undefined) return;
@@ -126,6 +156,7 @@ export class SequenceBatch {
       signal?.removeEventListener("abort", abort);
       this.members.delete(member);
       this.used[sequence.row] = ++this.uses;
+      this.leave(sequence);
       this.wake();
     }
   }
@@ -136,8 +167,7 @@ export class SequenceBatch {
    * @throws {ArgumentError} as {@linkcode SequenceBatch.generate}
    */
   async pooled(tokens: readonly number[], pooling: Pooling): Promise<Float32Array<ArrayBuffer>> {
-    const sequence = this.sequenceFor(tokens), { dim } = this.decoder.spec, out = new Float32Array(dim);
-    this.aside.add(sequence);
+    const sequence = (await this.take(tokens, true))!, { dim } = this.decoder.spec, out = new Float32Array(dim);
     let at = 0;
     try {
       for await (const states of sequence.statesOf(tokens)) {
@@ -147,7 +177,7 @@ export class SequenceBatch {
         }
       }
     } finally {
-      this.aside.delete(sequence);
+      this.leave(sequence);
     }
     return pooling === "mean" ? out.map((x) => x / tokens.length) : out;
   }
@@ -158,25 +188,48 @@ export class SequenceBatch {
    * @throws {ArgumentError} as {@linkcode SequenceBatch.generate}
    */
   async logprobsOf(tokens: readonly number[], best: number): Promise<TokenLogprobs[]> {
-    const sequence = this.sequenceFor(tokens);
-    this.aside.add(sequence);
+    const sequence = (await this.take(tokens, true))!;
     try {
       return await sequence.logprobsOf(tokens, best);
     } finally {
-      this.aside.delete(sequence);
+      this.leave(sequence);
     }
   }
 
-  /** The one that rests and has most of the tokens; of those with none the one that rests longest. */
-  private sequenceFor(tokens: readonly number[]): Sequence {
-    const taken = new Set([...this.aside, ...[...this.members].map((m) => m.sequence)]),
-      rests = this.sequences.filter((s) => !taken.has(s));
-    if (rests.length === 0) {
+  /** A sequence for a text; undefined where `signal` came before there was one. */
+  private async take(tokens: readonly number[], whole: boolean, signal?: AbortSignal): Promise<Sequence | undefined> {
+    if (this.taken.size < this.size) return this.sequenceFor(tokens, whole);
+    // of readers of streams each may wait for what another one asks
+    if (!whole || ![...this.taken.values()].includes(true)) {
       const what = this.size === 1 ? "another" : `${this.size} others`;
       throw new ArgumentError("generate a text", {
         reason: `the model is generating ${what}; wait until that has ended, or load it with more sequences`,
       });
     }
+    return await new Promise((resolve, reject) => {
+      const waiting = { tokens, resolve, reject };
+      this.line.push(waiting);
+      signal?.addEventListener("abort", () => {
+        const at = this.line.indexOf(waiting);
+        if (at >= 0) resolve((this.line.splice(at, 1), undefined));
+      }, { once: true });
+    });
+  }
+  /** Gives a sequence to who waits, if somebody does. */
+  private leave(sequence: Sequence): void {
+    this.taken.delete(sequence);
+    const next = this.line.shift();
+    if (next === undefined) return;
+    try {
+      next.resolve(this.sequenceFor(next.tokens, true));
+    } catch (error) {
+      next.reject(error);
+      this.leave(sequence);
+    }
+  }
+  /** Takes the one that rests and has most of the tokens; of those with none the one that rests longest. */
+  private sequenceFor(tokens: readonly number[], whole: boolean): Sequence {
+    const rests = this.sequences.filter((s) => !this.taken.has(s));
     const common = this.sequences.map((s) => s.common(tokens));
     const own = rests.reduce((a, b) => {
       const more = common[b.row] - common[a.row];
@@ -184,14 +237,15 @@ export class SequenceBatch {
     });
     const best = this.sequences.reduce((a, b) => common[b.row] > common[a.row] ? b : a, own);
     if (common[best.row] >= common[own.row] + CHUNK) own.copyFrom(best, common[best.row]);
+    this.taken.set(own, whole);
     return own;
   }
 
-  /** Goes on when all readers want a token, or when those that do have waited for the others. */
+  /** Goes on when all readers want a token, or when those that do have waited for the others, once for each. */
   private wake(): void {
     if (this.running) return;
-    const wanting = [...this.members].filter((m) => m.wants !== undefined).length;
-    if (wanting === this.members.size || wanting === 0) {
+    const members = [...this.members], wanting = members.filter((m) => m.wants !== undefined).length;
+    if (wanting === 0 || members.every((m) => m.wants !== undefined || m.late)) {
       clearTimeout(this.timer);
       this.timer = undefined;
       if (wanting > 0) void this.run();
@@ -199,7 +253,8 @@ export class SequenceBatch {
     }
     this.timer ??= setTimeout(() => {
       this.timer = undefined;
-      if (!this.running) void this.run();
+      for (const m of this.members) m.late = m.wants === undefined;
+      this.wake();
     }, PATIENCE_MS);
   }
   private async run(): Promise<void> {
@@ -258,6 +313,9 @@ export class SequenceBatch {
   /** Gives the memory of the caches back. */
   [Symbol.dispose](): void {
     clearTimeout(this.timer);
+    const gone = this.gone = new ArgumentError("generate a text", { reason: "the model was disposed; load it again" });
+    for (const m of this.members) settle(m, (wants) => wants.reject(gone));
+    this.line.splice(0).forEach((waiting) => waiting.reject(gone));
     this.sequences.forEach((s) => s[Symbol.dispose]());
     for (const c of this.caches) memoryOf(c).forEach((t) => t.dispose());
   }

@@ -202,10 +202,13 @@ export class LanguageModel {
   /**
    * Goes on with a text, piece by piece. The return value of the generator says how much it was and why it ended.
    *
-   * @throws {ArgumentError} for a prompt that is longer than the context, an option that is not known, or while another
-   * text is generated
+   * @throws {ArgumentError} for a prompt that is longer than the context, an option that is not known, or while as many
+   * texts are generated as the model has sequences
    */
-  async *generate(prompt: Prompt, options: GenerateOptions = {}): AsyncGenerator<Piece, Usage> {
+  generate(prompt: Prompt, options: GenerateOptions = {}): AsyncGenerator<Piece, Usage> {
+    return this.pieces(prompt, options, false);
+  }
+  private async *pieces(prompt: Prompt, options: GenerateOptions, whole: boolean): AsyncGenerator<Piece, Usage> {
     const action = "generate a text";
     checkOptions(action, options, GENERATE_OPTIONS);
     const { tokenizer, decoder } = this, ids = this.idsOf(action, prompt), limit = limitOf(action, options.maxTokens);
@@ -213,15 +216,16 @@ export class LanguageModel {
     const constraint = this.constraints.of(action, options), masked = constraint !== undefined;
     const sampling = samplingOf(action, options, decoder.vocabulary, Math.min(logprobs, decoder.vocabulary), masked);
     const filter = new StopFilter(stopTexts(action, options.stop)), { signal } = options;
-    const speculation = this.speculationOf(action, options), onRead = (n: number) => cached = n;
+    const speculation = this.speculationOf(action, options), onRead = (n: number) => void (cached = n);
     if (ids.length === 0) {
       throw new ArgumentError(action, { reason: "the prompt is empty, and the model has no token to begin with" });
     }
-    const began = performance.now(),
+    const how = { sampling, constraint, speculation, signal, onRead, whole },
+      began = performance.now(),
       stream = tokenizer.stream({ continues: masked || ids.some((id) => tokenizer.bytesOf(id).length > 0) });
     let first = began, count = 0, cached = 0, guessed = 0, finish: FinishReason = "length", stopped = false;
     if (limit > 0) {
-      for await (const next of this.batch.generate(ids, sampling, onRead, constraint, speculation, signal)) {
+      for await (const next of this.batch.generate(ids, how)) {
         if (count++ === 0) first = performance.now();
         if (next.guessed) guessed++;
         if (signal?.aborted) {
@@ -292,7 +296,7 @@ export class LanguageModel {
     const out: number[] = [], room = Math.min(count, this.decoder.context - tokens.length);
     if (room <= 0) return out;
     const greedy = samplingOf("guess tokens", {}, this.decoder.vocabulary);
-    for await (const { id } of this.batch.generate(tokens, greedy)) if (out.push(id) >= room) break;
+    for await (const { id } of this.batch.generate(tokens, { sampling: greedy })) if (out.push(id) >= room) break;
     return out;
   }
   private speculationOf(action: string, { speculate, draft }: GenerateOptions): Speculation | undefined {
@@ -308,9 +312,14 @@ export class LanguageModel {
     return { count, guess: (tokens, n) => draft.guess(tokens, n) };
   }
 
-  /** A whole text. */
+  /**
+   * A whole text. Beyond as many texts as the model has sequences it waits for another whole one to end, so that
+   * `Promise.all(prompts.map((p) => model.complete(p)))` completes a list of any length.
+   *
+   * @throws {ArgumentError} as {@linkcode LanguageModel.generate}, where all sequences are taken by streams
+   */
   async complete(prompt: Prompt, options: GenerateOptions = {}): Promise<Completion> {
-    const pieces = this.generate(prompt, options);
+    const pieces = this.pieces(prompt, options, true);
     const tokens: CompletionToken[] = [];
     let text = "";
     for (;;) {
@@ -326,7 +335,11 @@ export class LanguageModel {
     return yield* this.generate(await this.chatIds(messages), options);
   }
 
-  /** Forgets the last text, and what was captured with the weights that there were: after they have been trained. */
+  /**
+   * Forgets the last text, and what was captured with the weights that there were: after they have been trained.
+   *
+   * @throws {ArgumentError} while a text is generated
+   */
   reset(): void {
     this.batch.reset();
   }

@@ -320,13 +320,15 @@ export class Jit implements JitCalls {
     if (this.formCount++ > 0) stats.retraces++;
     if (known === undefined) forms.set(key, [form]);
     else known.push(form);
-    if (forms.size > MANY_FORMS) {
+    // many that most calls replay are worth their captures
+    const isWorth = 2 * stats.replays > stats.calls;
+    if (!isWorth && forms.size > MANY_FORMS) {
       this.tell(
         `${forms.size} different values of arguments that are no tensors`,
         key.slice(0, 200),
         'pass what changes as a tensor, or as new Variable("n", min, max).bind(n)',
       );
-    } else if (known !== undefined && known.length > MANY_FORMS) {
+    } else if (!isWorth && known !== undefined && known.length > MANY_FORMS) {
       this.tell(
         `tensors of ${known.length} different shapes, dtypes or devices`,
         form.inputs.map(infoText).join(", ").slice(0, 200),

@@ -315,6 +315,9 @@ Deno.test("jit: many keys are told of once", () => {
     });
     for (let i = 0; i < 12; i++) f(made([1]), i);
     strictEqual(f.stats.retraces, 11);
+    const g = jit((x: Tensor, k: number) => x.mul(k)); // of these most calls are replays, which is no matter
+    for (let i = 0; i < 96; i++) g(made([1]), i >> 3);
+    for (let i = 0; i < 96; i++) g(Tensor.ones([(i >> 3) + 2]).contiguous().realize(), 0);
   } finally {
     console.error = error;
   }
