@@ -11,7 +11,7 @@
  *
  * @module
  */
-import { expectedSize, vmax, vmin } from "../../uop/algebra/bounds.ts";
+import { expectedSize, vmin } from "../../uop/algebra/bounds.ts";
 import { indexForm, rangeOfFactor } from "../../uop/algebra/linear_form.ts";
 import { simplify } from "../../uop/algebra/symbolic.ts";
 import { simplifyKernel } from "../../uop/algebra/valid.ts";
@@ -79,8 +79,8 @@ function cutsOf(less: UOp): Cut[] {
     if (Math.abs(step) !== 1 || kindOf(loop) === AxisKind.THREAD) return [];
     const [end] = loop.src,
       ats = [low, high].map((rest) => simplify(step > 0 ? variables!.add(rest).mul(-1) : variables!.add(rest + 1)));
-    // to cut at its beginning or end would leave it whole
-    const isInside = (at: UOp): boolean => vmin(at) >= 0 && vmax(at) > 0 && at !== end && vmin(sub(end, at)) >= 0;
+    // a part that may not run has conditions still: what is read before its loop may be for it alone
+    const isInside = (at: UOp): boolean => vmin(at) > 0 && vmin(sub(end, at)) > 0;
     return [...new Set(ats)].filter(isInside).map((at) => ({ loop: loop!, at }));
   }
   if (sizeOf(loop) === 0) return [];

@@ -340,12 +340,16 @@ export function foldLess(u: UOp): UOp | undefined {
   return negate ? not(r) : r;
 }
 
-/** A sum with loops that end at a variable in their last iteration, where their coefficients have a sign. */
+/**
+ * A sum with loops that end at a variable in their last iteration, where their coefficients have a sign. What stands before a
+ * loop that may not run must not rely on it.
+ */
 function atEnds(l: Linear, sign: number): Linear {
-  if (!l.factors.some((f) => f.op === Ops.RANGE && f.src[0].op !== Ops.CONST)) return l;
+  const isOpen = (f: UOp): boolean => f.op === Ops.RANGE && f.src[0].op !== Ops.CONST && vmin(f.src[0]) > 0;
+  if (!l.factors.some(isOpen)) return l;
   const ends = emptyLinear(l.constant);
   const isSum = l.factors.every((f, i) => {
-    const c = l.coefs[i], isAtEnd = f.op === Ops.RANGE && f.src[0].op !== Ops.CONST && c * sign > 0;
+    const c = l.coefs[i], isAtEnd = isOpen(f) && c * sign > 0;
     if (isAtEnd) ends.constant -= c;
     return isAtEnd ? addLinear(ends, f.src[0], c) : addTerm(ends, f, c);
   });

@@ -155,21 +155,24 @@ Deno.test("parts: a loop inside that ends at a variable keeps its end", async ()
   }
 });
 
-Deno.test("part loops: a loop that ends at a variable is cut at one", () => {
-  const v = variable("v", 0, 20), row = range(v.add(1), 0, AxisKind.LOOP), at = row.mul(COLUMNS).add(j), c = row.lt(v);
-  const sum = (gate: UOp): UOp => total(read(2, k.mul(COLUMNS).add(j), not(gate)));
-  const value = (gate: UOp): UOp => gate.where(read(1, at, gate, 21 * COLUMNS), sum(gate));
-  const ast = sink([store(index(param(0, dtypes.float32, 21 * COLUMNS), at), value(c))]), made = partLoops(ast);
+Deno.test("part loops: a loop that ends at a variable is cut at one, where both parts run", () => {
+  const joinedAt = (end: UOp, v: UOp): UOp => {
+    const row = range(end, 0, AxisKind.LOOP), at = row.mul(COLUMNS).add(j), c = row.lt(v);
+    const sum = total(read(2, k.mul(COLUMNS).add(j), not(c)));
+    const value = c.where(read(1, at, c, 31 * COLUMNS), sum);
+    return sink([store(index(param(0, dtypes.float32, 31 * COLUMNS), at), value)]);
+  };
+  const v = variable("v", 1, 20), made = partLoops(joinedAt(v.add(1), v));
   strictEqual(made.src.length, 2);
   strictEqual(mayHave(made, Ops.WHERE), false);
-  deepStrictEnds(made, [v, undefined]);
-  // where it may lie outside of the loop, it is no cut
-  const other = row.lt(variable("w", 0, 30));
-  strictEqual(partLoops(ast.withSrc([ast.src[0].withSrc([ast.src[0].src[0], value(other)])])).src.length, 1);
+  strictEqualEnds(made, [v, undefined]);
+  // a part that may have no iterations, or lie outside of the loop
+  const none = variable("n", 0, 20), rest = [partLoops(joinedAt(none.add(1), none)), partLoops(joinedAt(v, v))];
+  for (const whole of [...rest, partLoops(joinedAt(v.add(1), variable("w", 1, 30)))]) strictEqual(whole.src.length, 1);
 });
 
 /** The ends of the loop of rows in each STORE; undefined where it is left out. */
-function deepStrictEnds(made: UOp, ends: readonly (UOp | undefined)[]): void {
+function strictEqualEnds(made: UOp, ends: readonly (UOp | undefined)[]): void {
   const found = made.src.map((s) =>
     rangesOf(s).find((r) => kindOf(r) === AxisKind.LOOP && sizeOf(r) !== COLUMNS)?.src[0]
   );
