@@ -99,7 +99,7 @@ async function versionOf(engine: string): Promise<string | undefined> {
 
 /** What pages may load at once at most, gzipped: of an entry, and of programs of one operation and of all layers. */
 const MAX_GZIPPED = {
-  "dinograd.browser.js": 479.5e3,
+  "dinograd.browser.js": 480.5e3,
   "dinograd.core.js": 200e3,
   "dinograd.core-node.js": 229e3,
   "one.mjs": 395.5e3,
