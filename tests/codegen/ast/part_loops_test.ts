@@ -182,19 +182,23 @@ function strictEqualEnds(made: UOp, ends: readonly (UOp | undefined)[]): void {
 Deno.test("part loops: what is joined at variables is what its parts are", async () => {
   const random = new Random(77), most = 9, columns = 24;
   for (const device of DEVICES) {
-    const n = new Variable("n", 1, most);
+    const n = new Variable("n", 0, most);
     const big = Tensor.arange(most * columns, { device }).reshape([most, columns]).realize();
     const weight = Tensor.arange(columns * columns, { device }).mod(7).reshape([columns, columns]).realize();
     for (let trial = 0; trial < 5; trial++) {
-      const kinds = Array.from({ length: random.int(2, 4) }, () => random.pick(["slice", "rest", "product", "sum"]));
+      const kinds = Array.from(
+        { length: random.int(2, 4) },
+        () => random.pick(["slice", "rest", "last", "product", "sum"]),
+      );
       const pieces = (end: Tensor | number): Tensor[] =>
         kinds.map((kind, i) => {
           if (kind === "slice") return big.at([0, end]).add(i);
           if (kind === "rest") return big.at([0, end]).flip(0).mul(2);
+          if (kind === "last") return big.at([0, end]).cat([big.at([most - 1, most])], 0).flip(0).at([0, 1]);
           const rows = big.at([i, i + 1 + i % 2]);
           return kind === "product" ? rows.matmul(weight) : rows.matmul(weight).sum(0, { keepdim: true }).sub(i);
         });
-      for (const end of [1, 4, most]) {
+      for (const end of [0, 1, 4, most]) {
         const got = await Tensor.cat(pieces(n.bind(end)), 0).contiguous().tolist();
         const want = (await Promise.all(pieces(end).map((t) => t.tolist() as Promise<number[][]>))).flat();
         assertEquals(got, want, `${device}: ${kinds}, n = ${end}`);

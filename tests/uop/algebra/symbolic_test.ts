@@ -30,7 +30,8 @@ const w = load(index(param(9, int32, 1), int(0))), w2 = load(index(param(8, int3
 const f = variable("f", 0, 0, float32), g = variable("g", 0, 0, float32);
 const p = variable("p", 0, 1, bool), q = variable("q", 0, 1, bool);
 const i = range(8, 0, AxisKind.LOOP), j = range(4, 1, AxisKind.LOOP), k = range(3, 2, AxisKind.REDUCE);
-const r1 = range(1, 3, AxisKind.LOOP);
+const r1 = range(1, 3, AxisKind.LOOP), none = variable("none", 0, 50);
+const open = (end: UOp): UOp => range(end, 4, AxisKind.LOOP);
 const T = constant(1, bool), F = constant(0, bool);
 const c = (v: number, d: DType): UOp => constant(v, d);
 const fc = (v: number): UOp => constant(v, float32);
@@ -171,6 +172,10 @@ const CASES: [string, UOp, UOp][] = [
   ["x<y?y:x", w.lt(w2).where(w2, w), w.max(w2)],
   // comparisons
   ["x<x", a.lt(a), F],
+  ["r<n", open(n).lt(n), T],
+  ["r*2<n*2-1", open(n).mul(2).lt(n.mul(2).add(-1)), T],
+  ["n-1<r", n.add(-1).lt(open(n)), F],
+  ["r<n where it may not run", open(none).lt(none), open(none).lt(none)],
   ["x!=x", a.ne(a), F],
   ["x==x", a.eq(a), T],
   ["by bounds", i.lt(8), T],
