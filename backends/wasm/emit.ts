@@ -217,9 +217,8 @@ class Emitter {
     for (const s of n.src) {
       if (s.local >= 0 || s.kind === "const") continue;
       if (s.readsMemory) n.readsMemory = true;
-      if (s.readsVars !== undefined) {
-        n.readsVars = n.readsVars === undefined ? s.readsVars : n.readsVars.concat(s.readsVars);
-      }
+      const { readsVars: own = [] } = n, more = s.readsVars?.filter((v) => !own.includes(v)) ?? [];
+      if (more.length > 0) n.readsVars = own.length === 0 ? s.readsVars : own.concat(more);
     }
     if (n.isPlaced) this.materialize(n);
     else this.pending.push(n);

@@ -68,6 +68,18 @@ Deno.test("wasm: long straight lines of several accumulators agree with JS", () 
   }
 });
 
+Deno.test("wasm: values of accumulators that are used twice, again and again, are written once", () => {
+  const l = new Lines(), k = range(3, 0, REDUCE), acc = l.add(uop(Ops.ACC, i32, [int(1), k], new AccArg(0)));
+  l.add(k);
+  let x = l.add(uop(Ops.LOAD, i32, [acc, k]));
+  for (let i = 0; i < 60; i++) x = l.add(x.xor(int(i)).add(x)); // 2^60 ways from the last to the first
+  const set = l.add(store(acc, x));
+  l.end(k);
+  l.add(store(index(param(0, i32, 1), int(0)), l.add(uop(Ops.LOAD, i32, [acc, set]))));
+  const linear = programOf("twice", l.list), data = [new Uint8Array(4)];
+  assertEquals(viewOf(i32, run(device, linear, data)), viewOf(i32, run(js, linear, data)));
+});
+
 Deno.test("wasm: an unrolled body keeps few vectors alive", () => {
   // sums[r][c] += x[r][t] * w[c][t] of nine taps t: 6 accumulators, 45 operands
   const l = new Lines(), of = f32.vec(4), x = param(1, f32, 27 * 4 * 8), w = param(2, f32, 18 * 8);
