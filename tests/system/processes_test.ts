@@ -153,12 +153,13 @@ exec ${compiler} "$@"`,
 });
 
 test("objects that the loader refuses, as where nothing may be executed: made elsewhere", async (folder) => {
-  const cc = await script(
-    folder,
-    `${compiler} "$@" || exit 1
-for f in "$@"; do case "$f" in *${folder}/cache/*.so) echo junk > "$f";; esac; done`,
-  );
-  const { info } = reportOf(await run(`${folder}/cache`, { CC: cc }));
+  const spoil = `|| exit 1
+for f in "$@"; do case "$f" in *${folder}/cache/*.so) echo junk > "$f";; esac; done`;
+  const cc = await script(folder, `${compiler} "$@" ${spoil}`);
+  // what clang has compiled is linked by a command of its own
+  await Deno.writeTextFile(`${folder}/ld`, `#!/bin/sh\n/usr/bin/ld "$@" ${spoil}\n`, { mode: 0o755 });
+  const PATH = `${folder}:${Deno.env.get("PATH")}`;
+  const { info } = reportOf(await run(`${folder}/cache`, { CC: cc, PATH }));
   assert.ok(!String(info.cache).startsWith(folder), String(info.cache));
 });
 
