@@ -7,14 +7,19 @@
 import { pollUntil } from "../../src/collectives/deadline.ts";
 import { DeviceError } from "../../src/helpers/errors.ts";
 import type { LinearProgram } from "../../src/renderer/renderer.ts";
-import type { Driver } from "./driver.ts";
+import { type Driver, HostMemory } from "./driver.ts";
 import { isFatal, Result, resultError, resultText } from "./results.ts";
 
 /** How many of the latest launches are remembered, to be named in an error. */
 const REMEMBERED = 8;
 const NON_BLOCKING = 1, NO_TIMING = 2;
-/** How long an asynchronous wait asks again at once, and between macrotasks; later it sleeps for a millisecond at a time. */
-const SPIN_MS = 0.03, IMMEDIATE_MS = 2;
+/** CU_STREAM_CAPTURE_MODE_RELAXED: other threads, as those of NCCL, may do meanwhile what they like. */
+const RELAXED = 2;
+/**
+ * How long an asynchronous wait asks again at once, and between macrotasks; later it sleeps for a millisecond at a time,
+ * which must be little of what it has waited for.
+ */
+const SPIN_MS = 0.03, IMMEDIATE_MS = 20;
 
 /** A kernel and its buffers, as errors name it: "E_4 (float32[16], float32[16])". */
 function kernelText({ name, params }: LinearProgram): string {
@@ -24,6 +29,21 @@ function kernelText({ name, params }: LinearProgram): string {
 function later(): Promise<void> {
   const { setImmediate } = globalThis as { setImmediate?: (fn: () => void) => unknown };
   return new Promise((done) => setImmediate === undefined ? setTimeout(done, 0) : setImmediate(done));
+}
+
+/** Whose work, of streams of its own, is part of a graph of kernels. */
+export interface GraphShare {
+  /** Has the graph come after what is under way there. @throws where that has failed */
+  before(): void;
+  /** Is told that it was queued. */
+  after(): void;
+  /** Forgets the graph, which has ended. */
+  end(): void;
+}
+/** A graph that others have work in: it ends before them. */
+export interface SharedGraph {
+  /** Gives up what the driver has of it; run again, it is made again. */
+  release(): void;
 }
 
 /** A context with its stream. */
@@ -42,6 +62,8 @@ export class CudaContext {
   private waits: Promise<void> = Promise.resolve();
   /** What is asked each time that a wait finds the card busy: it throws where waiting any longer is no use. */
   readonly guards: Set<() => void> = new Set();
+  /** While a graph is captured on the stream of kernels: it, and who has put work into it, by what that is of. */
+  capture: { readonly graph: SharedGraph; readonly shares: Map<object, GraphShare> } | undefined;
 
   /** Retains the primary context of a device. @throws {DeviceError} */
   constructor(readonly name: string, readonly driver: Driver, readonly device: number) {
@@ -132,6 +154,36 @@ export class CudaContext {
   order(stream: bigint, event: bigint): void {
     this.check(this.driver.cu.cuStreamWaitEvent(stream, event, 0), "order two streams");
   }
+  /** What `queue` queues on a stream, and on streams that are ordered with it, as a CUgraph. */
+  captured(stream: bigint, queue: () => void): bigint {
+    const { cu, out } = this.driver;
+    this.check(cu.cuStreamBeginCapture_v2(stream, RELAXED), "capture a graph");
+    let code = 0, made = 0n, isWhole = false;
+    try {
+      queue();
+      isWhole = true;
+    } finally {
+      this.enter();
+      code = cu.cuStreamEndCapture(stream, out.bytes);
+      made = out.words[0];
+      if (!isWhole && code === 0) cu.cuGraphDestroy(made);
+    }
+    this.check(code, "capture a graph");
+    return made;
+  }
+  /** Makes a CUgraph ready to run: a CUgraphExec. @param what names it in errors */
+  instantiated(template: bigint, what: string): bigint {
+    const { cu, out } = this.driver;
+    this.check(cu.cuGraphInstantiateWithFlags(out.bytes, template, 0n), `prepare ${what}`);
+    return out.words[0];
+  }
+  /** The node that was captured last on the stream of kernels. */
+  lastNode(): bigint {
+    const { cu } = this.driver, info = new HostMemory(5), at = (word: number) => info.bytes.subarray(8 * word);
+    this.check(cu.cuStreamGetCaptureInfo_v2(this.stream, at(0), at(1), at(2), at(3), at(4)), "capture a graph");
+    const nodes = Deno.UnsafePointer.create(info.words[3]);
+    return nodes === null ? 0n : new Deno.UnsafePointerView(nodes).getBigUint64();
+  }
   /** A stream beside that of kernels. */
   newStream(): bigint {
     const { cu, out } = this.driver;
@@ -148,9 +200,12 @@ export class CudaContext {
     for (const look of this.guards) look();
   }
 
-  /** Blocks until an event is reached. */
+  /** Blocks until an event is reached. What guards watch may have ended wrongly before it: they look then, too. */
   wait(event: bigint): void {
-    if (this.guards.size > 0) pollUntil(() => this.isReached(event), () => this.guard());
+    if (this.guards.size > 0) {
+      pollUntil(() => this.isReached(event), () => this.guard(), IMMEDIATE_MS);
+      this.guard();
+    }
     this.check(this.driver.cu.cuEventSynchronize(event), "wait for queued work");
   }
   /**
@@ -166,7 +221,7 @@ export class CudaContext {
     const start = performance.now();
     for (;;) {
       this.enter();
-      if (this.isReached(event)) return;
+      if (this.isReached(event)) return this.guard();
       const elapsed = performance.now() - start;
       if (elapsed < SPIN_MS) continue;
       this.guard();

@@ -8,7 +8,7 @@ import { type JoinOptions, setDeviceEngine } from "../../src/collectives/engines
 import { LruAllocator } from "../../src/device/allocator.ts";
 import type { Device } from "../../src/device/device.ts";
 import { textOf } from "../../src/device/foreign.ts";
-import type { Graph, Launch } from "../../src/device/program.ts";
+import type { Graph, Insertion, Launch } from "../../src/device/program.ts";
 import { envNumber } from "../../src/helpers/env.ts";
 import { DeviceError } from "../../src/helpers/errors.ts";
 import { CudaRenderer } from "../../src/renderer/c/cuda_c.ts";
@@ -21,8 +21,8 @@ import { type CudaProgram, LaunchSlot, slotWords } from "./cuda_launch.ts";
 import { CudaAllocator } from "./cuda_memory.ts";
 import { type Driver, HostMemory, openDriver } from "./driver.ts";
 import { CudaGraph } from "./graph.ts";
-import { joinNccl, type NcclCommunicator } from "./nccl.ts";
-import { ID_BYTES, makeNcclId, type NcclSymbols, openNccl } from "./nccl_library.ts";
+import { joinNccl, type NcclCommunicator } from "./nccl/nccl.ts";
+import { ID_BYTES, makeNcclId, type NcclSymbols, openNccl } from "./nccl/nccl_library.ts";
 import { Nvrtc } from "./nvrtc.ts";
 import { resultError, versionText } from "./results.ts";
 import { Attribute } from "./symbols.ts";
@@ -174,8 +174,12 @@ export class CudaDevice implements Device {
       this.slot.launch(context);
     }
   }
-  graph(launches: readonly Launch[]): Graph {
-    const graph = new CudaGraph(this.context, launches, (g) => this.graphs.delete(g));
+  /** Once it has joined other cards: their library's work can be captured. */
+  get takesInsertions(): boolean {
+    return this.communicators.length > 0;
+  }
+  graph(launches: readonly Launch[], insertions: readonly Insertion[] = []): Graph {
+    const graph = new CudaGraph(this.context, launches, insertions, (g) => this.graphs.delete(g));
     this.graphs.add(graph);
     return graph;
   }

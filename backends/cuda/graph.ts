@@ -1,18 +1,19 @@
 /**
  * Launches prepared for replay: a CUDA graph whose kernel nodes run one after the other. Other buffers and variables are
  * written into the prepared arguments and told to the driver for those nodes alone, at the next run. A single launch needs
- * no graph: it is launched from its prepared arguments, which costs less.
+ * no graph: it is launched from its prepared arguments, which costs less. Where collectives stand between launches, the
+ * graph is captured from the stream of kernels, with what they put into it.
  *
  * @module
  */
 import type { Buffer } from "../../src/device/buffer.ts";
-import { type Launch, LaunchGraph } from "../../src/device/program.ts";
-import type { CudaContext } from "./cuda_context.ts";
+import { type Insertion, type Launch, LaunchGraph } from "../../src/device/program.ts";
+import type { CudaContext, GraphShare, SharedGraph } from "./cuda_context.ts";
 import { type CudaProgram, LaunchSlot, slotWords } from "./cuda_launch.ts";
 import { HostMemory } from "./driver.ts";
 
 /** A prepared list of launches of one device. */
-export class CudaGraph extends LaunchGraph {
+export class CudaGraph extends LaunchGraph implements SharedGraph {
   private readonly slots: LaunchSlot[] = [];
   private readonly programs: readonly CudaProgram[];
   /** CUgraph, CUgraphExec and a CUgraphNode for each launch, once it has run. */
@@ -24,11 +25,14 @@ export class CudaGraph extends LaunchGraph {
   private readonly isStale: Uint8Array;
   /** Whether a launch may have no groups, which a node cannot. */
   private readonly mayBeEmpty: boolean;
+  /** Who else has work in the graph. */
+  private shares: readonly GraphShare[] = [];
 
   /** @param onDispose called once */
   constructor(
     private readonly context: CudaContext,
     launches: readonly Launch[],
+    private readonly insertions: readonly Insertion[],
     private readonly onDispose: (graph: CudaGraph) => void,
   ) {
     super(launches);
@@ -65,42 +69,71 @@ export class CudaGraph extends LaunchGraph {
   }
 
   run(): void {
-    const { context, slots } = this;
+    const { context, slots, insertions } = this;
     if (slots.length === 0) return;
     context.enter();
-    if (slots.length === 1 || (this.mayBeEmpty && slots.some((s) => s.isEmpty))) {
-      for (const slot of slots) slot.launch(context);
-      return;
-    }
+    const isOne = slots.length === 1 && insertions.length === 0;
+    if (isOne || (this.mayBeEmpty && slots.some((s) => s.isEmpty))) return this.inOrder((slot) => slot.launch(context));
     if (this.executable === 0n) this.build();
     else this.update();
+    for (const share of this.shares) share.before();
     for (const program of this.programs) context.note(program.linear);
     const { cu } = context.driver;
     context.check(cu.cuGraphLaunch(this.executable, context.stream), `run a graph of ${slots.length} kernels`);
+    for (const share of this.shares) share.after();
   }
 
-  /** Makes the graph, each node after the one before. */
+  /** Calls `launch` for each launch, with what is inserted before it and after the last. */
+  private inOrder(launch: (slot: LaunchSlot, i: number) => void): void {
+    const { slots, insertions } = this;
+    let next = 0;
+    for (let i = 0; i <= slots.length; i++) {
+      while (next < insertions.length && insertions[next].at === i) insertions[next++].queue();
+      if (i < slots.length) launch(slots[i], i);
+    }
+  }
+
+  /** Makes the graph. */
   private build(): void {
-    const { context, context: { driver: { cu, out } } } = this;
-    context.check(cu.cuGraphCreate(out.bytes, 0), "make a graph");
-    const template = this.template = out.words[0];
+    const { context } = this;
     try {
-      this.slots.forEach((slot, i) => {
-        const before = this.nodes.subarray(Math.max(0, i - 1), i), node = this.nodes.subarray(i, i + 1);
-        const code = cu.cuGraphAddKernelNode(node, template, before, BigInt(before.length), slot.node);
-        context.check(code, `add kernel ${this.programs[i].linear.name} to a graph`);
-      });
-      const code = cu.cuGraphInstantiateWithFlags(out.bytes, template, 0n);
-      context.check(code, `prepare a graph of ${this.slots.length} kernels`);
+      if (this.insertions.length > 0) this.capture();
+      else this.chain();
+      this.executable = context.instantiated(this.template, `a graph of ${this.slots.length} kernels`);
     } catch (error) {
-      cu.cuGraphDestroy(template);
-      this.template = 0n;
+      this.release();
       throw error;
     }
-    this.executable = out.words[0];
     // nodes were added with the arguments of now
     for (const i of this.stale) this.isStale[i] = 0;
     this.stale.length = 0;
+  }
+  /** Each kernel after the one before. */
+  private chain(): void {
+    const { context, context: { driver: { cu, out } } } = this;
+    context.check(cu.cuGraphCreate(out.bytes, 0), "make a graph");
+    const template = this.template = out.words[0];
+    this.slots.forEach((slot, i) => {
+      const before = this.nodes.subarray(Math.max(0, i - 1), i), node = this.nodes.subarray(i, i + 1);
+      const code = cu.cuGraphAddKernelNode(node, template, before, BigInt(before.length), slot.node);
+      context.check(code, `add kernel ${this.programs[i].linear.name} to a graph`);
+    });
+  }
+  /** Kernels as the stream would run them, and beside them what is inserted. */
+  private capture(): void {
+    const { context } = this, shares = new Map<object, GraphShare>();
+    context.capture = { graph: this, shares };
+    try {
+      this.template = context.captured(context.stream, () =>
+        this.inOrder((slot, i) => {
+          context.enter(); // what was inserted may have entered another device
+          slot.launch(context);
+          this.nodes[i] = context.lastNode();
+        }));
+    } finally {
+      context.capture = undefined;
+      this.shares = [...shares.values()];
+    }
   }
   /** Tells the driver what has changed. */
   private update(): void {
@@ -113,14 +146,18 @@ export class CudaGraph extends LaunchGraph {
     this.stale.length = 0;
   }
 
-  /** Destroys the graph; it runs nothing any more. Twice is harmless, also after the device was closed. */
+  /** It runs nothing any more. Twice is harmless, also after the device was closed. */
   override dispose(): void {
-    const { context, context: { driver: { cu } } } = this;
     super.dispose();
     this.slots.length = 0;
-    const { template, executable } = this;
-    this.template = this.executable = 0n;
+    this.release();
     this.onDispose(this);
+  }
+  release(): void {
+    const { context, context: { driver: { cu } }, template, executable, shares } = this;
+    this.template = this.executable = 0n;
+    this.shares = [];
+    for (const share of shares) share.end();
     if (!context.alive || (template === 0n && executable === 0n)) return;
     context.enter();
     if (executable !== 0n) cu.cuGraphExecDestroy(executable);

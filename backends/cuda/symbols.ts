@@ -75,6 +75,11 @@ const DRIVER = {
   // (CUfunction, grid x y z, block x y z, shared bytes, CUstream, void **params = 0, void **extra)
   cuLaunchKernel: "u64 u32 u32 u32 u32 u32 u32 u32 u64 u64 u64",
 
+  // (CUstream, CUstreamCaptureMode): what is queued there, and on streams that wait for it, becomes a graph instead.
+  cuStreamBeginCapture_v2: "u64 i32",
+  cuStreamEndCapture: "u64 buffer", // (CUstream, CUgraph *)
+  // (CUstream, status *, u64 *id, CUgraph *, const CUgraphNode **, size_t *n): the nodes that the next one comes after.
+  cuStreamGetCaptureInfo_v2: "u64 buffer buffer buffer buffer buffer",
   cuGraphCreate: "buffer u32", // (CUgraph *, flags = 0)
   // (CUgraphNode *, CUgraph, const CUgraphNode *dependencies, size_t n, const CUDA_KERNEL_NODE_PARAMS_v1 *)
   cuGraphAddKernelNode: "buffer u64 buffer u64 u64",

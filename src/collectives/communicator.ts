@@ -90,12 +90,13 @@ export interface Communicator {
    */
   startGroup(collective: Collective, pairs: readonly RangePair[], site?: CollectiveSite): readonly Work[];
   /**
-   * Compares a text among all ranks, as that of a schedule: equal texts, equal order of collectives.
+   * Compares a text among all ranks, as that of a schedule: equal texts, equal order of collectives. It may go on beside
+   * what is queued next: who waits for it, or for the devices once it was joined, is told which ranks differ.
    *
    * @param what names it in the error
-   * @throws {CollectiveError} that tells which ranks differ
+   * @throws {CollectiveError}
    */
-  agree(what: string, text: string, site?: CollectiveSite): void;
+  agree(what: string, text: string, site?: CollectiveSite): Work;
   /**
    * Communicators of the ranks that give the same color, each in the order of `key`, then of rank. One color and key for
    * each rank that this process holds; one communicator for each distinct color among them, in the order of first use.

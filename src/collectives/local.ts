@@ -163,7 +163,9 @@ export class LocalCommunicator implements Communicator {
   startGroup(collective: Collective, pairs: readonly RangePair[], site?: CollectiveSite): readonly Work[] {
     return pairs.map(({ from, to }) => this.start(collective, from, to, site));
   }
-  agree(): void {} // one process, one text
+  agree(): Work {
+    return DONE; // one process, one text
+  }
   split(colors: readonly number[]): Communicator[] {
     return [...new Set(colors)].map((c) => new LocalCommunicator(colors.filter((x) => x === c).length, this.reduce));
   }

@@ -14,6 +14,7 @@ import {
   type CollectiveSite,
   collectiveText,
   type Communicator,
+  DONE,
   type Operation,
   type RangePair,
   type Work,
@@ -162,13 +163,14 @@ export class MpiCommunicator implements Communicator {
     return { requests: poster.post(collective), finish, ranges: [source, target] };
   }
 
-  agree(what: string, text: string, site: CollectiveSite = {}): void {
+  agree(what: string, text: string, site: CollectiveSite = {}): Work {
     if (this.failure !== undefined) throw this.failure;
     const named = text === "" ? what : `${what} (hash ${hash64(text).toString(16)})`;
     const operation = { sequence: ++this.sequence, text: named, line: site.line };
     const work = new MpiWork(this, operation, this.compare(operation, text), () => NOTHING);
     this.queue.push(work);
     work.wait();
+    return DONE;
   }
 
   split(colors: readonly number[], keys: readonly number[] = this.ranks): Communicator[] {

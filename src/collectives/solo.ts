@@ -22,7 +22,9 @@ export abstract class OneProcess implements Communicator {
   startGroup(collective: Collective, pairs: readonly RangePair[]): readonly Work[] {
     return pairs.map(({ from, to }) => this.start(collective, from, to));
   }
-  agree(): void {}
+  agree(): Work {
+    return DONE;
+  }
   split(): Communicator[] {
     return [this];
   }

@@ -10,7 +10,7 @@ import { checkText } from "../helpers/options.ts";
 import type { Renderer } from "../renderer/renderer.ts";
 import type { LruAllocator } from "./allocator.ts";
 import { isLate, partsReady } from "./parts.ts";
-import type { Compiler, Graph, Launch, ThreadTimes } from "./program.ts";
+import type { Compiler, Graph, Insertion, Launch, ThreadTimes } from "./program.ts";
 import type { Standalone } from "./standalone.ts";
 
 /** An open device. Backends implement it; only `mod.ts` knows them. */
@@ -32,8 +32,10 @@ export interface Device {
   readonly timesLaunches?: boolean;
   /** Of a device that times launches, and runs them by threads: what each thread did of them, while somebody watches. */
   readonly threadTimes?: ThreadTimes;
-  /** Prepares launches for replay. */
-  graph(launches: readonly Launch[]): Graph;
+  /** Prepares launches for replay; insertions only where the device takes them. */
+  graph(launches: readonly Launch[], insertions?: readonly Insertion[]): Graph;
+  /** Whether collectives of its ranks can be part of its graphs. */
+  readonly takesInsertions?: boolean;
   /** Settles when all queued work is done; rejects with what went wrong in it. */
   synchronize(): Promise<void>;
   /**

@@ -10,7 +10,7 @@ import { DeviceError } from "../helpers/errors.ts";
 import { type Allocator, type Block, LruAllocator } from "./allocator.ts";
 import { Buffer } from "./buffer.ts";
 import { canonicalize, type Device, findGroup, getDevice, type GroupDevice, noteGroup } from "./device.ts";
-import type { Compiler, Graph, Launch, Program } from "./program.ts";
+import type { Compiler, Graph, Insertion, Launch, Program } from "./program.ts";
 import { dtypes } from "../dtype/dtype.ts";
 
 /** A block on each member. */
@@ -96,9 +96,9 @@ function memberLaunches(launches: readonly Launch[], count: number): Launch[][] 
 
 class GroupGraph implements Graph {
   private readonly graphs: readonly Graph[];
-  constructor(members: readonly Device[], launches: readonly Launch[]) {
+  constructor(members: readonly Device[], launches: readonly Launch[], insertions?: readonly Insertion[]) {
     const own = memberLaunches(launches, members.length);
-    this.graphs = members.map((d, i) => d.graph(own[i]));
+    this.graphs = members.map((d, i) => d.graph(own[i], insertions));
   }
   setBuffer(launch: number, slot: number, buffer: Buffer): void {
     const parts = partsOfBuffer(buffer);
@@ -139,8 +139,12 @@ class DeviceGroup implements GroupDevice {
   run(launches: readonly Launch[]): void {
     memberLaunches(launches, this.members.length).forEach((own, i) => this.members[i].run(own));
   }
-  graph(launches: readonly Launch[]): Graph {
-    return new GroupGraph(this.members, launches);
+  graph(launches: readonly Launch[], insertions?: readonly Insertion[]): Graph {
+    return new GroupGraph(this.members, launches, insertions);
+  }
+  /** Of a process with one rank: what several members insert would come once for each. */
+  get takesInsertions(): boolean {
+    return this.members.length === 1 && this.members[0].takesInsertions === true;
   }
   async synchronize(): Promise<void> {
     await Promise.all(this.members.map((d) => d.synchronize()));

@@ -32,6 +32,17 @@ export interface Launch {
   readonly vars: readonly (number | bigint)[];
 }
 
+/**
+ * What is queued between the launches of a graph, on streams of its own: a collective, or that what follows waits for one.
+ * A graph may call it once and repeat what it has queued then.
+ */
+export interface Insertion {
+  /** Before which launch; after all of them where it is their count. */
+  readonly at: number;
+  /** Queues it. */
+  readonly queue: () => void;
+}
+
 /** A list of launches, prepared once and replayed with patched arguments. */
 export interface Graph {
   /** Puts another buffer in place of an argument of a launch. */

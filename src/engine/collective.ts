@@ -10,6 +10,7 @@ import { LocalCommunicator } from "../collectives/local.ts";
 import type { Buffer } from "../device/buffer.ts";
 import { findGroup, getDevice } from "../device/device.ts";
 import { partsOfBuffer } from "../device/group.ts";
+import type { Program } from "../device/program.ts";
 import { type DType, dtypes } from "../dtype/dtype.ts";
 import { hash64 } from "../helpers/hash.ts";
 import { floorMod, rangeOf } from "../helpers/math.ts";
@@ -101,27 +102,37 @@ function collectivesText(items: readonly ExecItem[]): string {
 }
 
 /**
- * Runs steps, those of `owner` each time, once all ranks have told that they are about to run the same: then their
- * collectives are not compared one by one.
+ * Runs steps, those of `owner` each time, while all ranks tell what they are about to run: then their collectives are not
+ * compared one by one. The first time they have told before anything runs; later that goes on beside the steps, and whoever
+ * waits for the results is told.
  *
  * @throws {CollectiveError} that names what each rank is about to run, where they differ
  */
 export function runAgreed(owner: object, items: readonly ExecItem[], run: () => void): void {
   if (meshes.count === 0) return run();
   let agreement = agreements.get(owner);
+  const isFirst = agreement === undefined;
   if (agreement === undefined) agreements.set(owner, agreement = agreementOf(items));
   if (agreement === null || isAgreed) return run();
-  world.communicator!.agree(agreement.what, agreement.text, agreement.site);
+  const compared = world.communicator!.agree(agreement.what, agreement.text, agreement.site);
+  if (isFirst) compared.wait();
   isAgreed = true;
   try {
     run();
   } finally {
     isAgreed = false;
   }
+  compared.join();
 }
 
 function isBetweenProcesses(mesh: MeshShape): boolean {
   return heldRanks(mesh).length < mesh.size;
+}
+
+/** Whether a collective can be part of a graph: it only queues work of the ranks' devices, the same each time and on all ranks. */
+export function canCapture({ kind, mesh }: CollectiveArg): boolean {
+  const isMove = kind === "gather" || kind === "scatter" || kind === "permute"; // some ranks copy, others do not
+  return !isMove && isBetweenProcesses(mesh) && getDevice(mesh.device).takesInsertions === true;
 }
 
 const REDUCE_OPS: { readonly [op: number]: ReduceOp } = { [Ops.ADD]: "sum", [Ops.MUL]: "prod", [Ops.MAX]: "max" };
@@ -249,6 +260,16 @@ export function reduceRanges(op: ReduceOp, to: Buffer, parts: readonly Buffer[])
   const device = getDevice(to.device.name);
   const [program] = compileKernels(device, [reductionOf(op, to.dtype, to.size, parts.length)]);
   device.run([{ program, buffers: [to, ...parts], vars: [] }]);
+}
+
+/** A kernel that copies a buffer to another of its size. */
+export function copyProgram(
+  device: string,
+  dtype: DType,
+  size: number,
+): { readonly ast: UOp; readonly program: Program } {
+  const ast = reductionOf("sum", dtype, size, 1), [program] = compileKernels(getDevice(device), [ast]);
+  return { ast, program };
 }
 
 /** Whether two buffers have bytes in common. */

@@ -9,7 +9,7 @@
 import type { Work } from "../collectives/communicator.ts";
 import { attachBuffer, Buffer } from "../device/buffer.ts";
 import { getDevice } from "../device/device.ts";
-import type { Graph, Launch } from "../device/program.ts";
+import type { Graph, Insertion, Launch } from "../device/program.ts";
 import { dtypes } from "../dtype/dtype.ts";
 import { envNumber } from "../helpers/env.ts";
 import { sum } from "../helpers/math.ts";
@@ -17,9 +17,10 @@ import { spans, timed } from "../helpers/spans.ts";
 import { neighborsOf } from "../schedule/order/join_collectives.ts";
 import { lastBeside, waitsOf } from "../schedule/order/under_way.ts";
 import { planMemory } from "../schedule/order/memory_plan.ts";
+import type { TemplateItem } from "../schedule/order/template.ts";
 import { Storage } from "../uop/core/args.ts";
 import type { CapturedStep, Recording } from "./capture.ts";
-import { needsEnd, overlaps, runAgreed, startCollective } from "./collective.ts";
+import { canCapture, copyProgram, needsEnd, overlaps, runAgreed, startCollective } from "./collective.ts";
 import {
   accessOfEntries,
   checksCustom,
@@ -57,6 +58,7 @@ export interface ReplaySpec {
 
 /** A buffer argument that each call brings. */
 export interface BufferPatch {
+  /** Position among the items of a step. */
   readonly launch: number;
   readonly slot: number;
   readonly source: number;
@@ -68,9 +70,14 @@ export interface VarPatch {
   readonly value: (call: Call) => number;
 }
 
-/** Kernels of one device that follow each other, as a graph; or a step that no graph takes: a copy between devices, a fill. */
+/**
+ * Kernels of one device that follow each other, as a graph, with the collectives between them where it takes them; or a step
+ * that no graph takes: a copy between devices, a fill.
+ */
 export interface ReplayStep {
   readonly graph: Graph | undefined;
+  /** By item, its launch in the graph; undefined where that is each item. */
+  readonly launchOf: readonly number[] | undefined;
   /** The same one by one: also for DEBUG >= 2, JIT=2 and VALIDATE_WITH_JS. */
   readonly items: readonly ExecItem[];
   readonly patches: readonly BufferPatch[];
@@ -83,6 +90,13 @@ export interface ReplayStep {
   readonly waits: readonly number[];
   /** What moves, where it is a collective. */
   readonly collective: CollectiveStep | undefined;
+  /** Of collectives in the graph: how many there are, and what one run of it moves, once that is known. */
+  readonly inside: { readonly count: number; moved: Moved | undefined };
+}
+/** As GlobalCounters counts. */
+interface Moved {
+  readonly collectives: number;
+  readonly bytes: number;
 }
 
 /** A buffer of the call. */
@@ -97,6 +111,8 @@ interface Entry {
 /** A step of the call, with what it does to entries. */
 interface Step extends CapturedStep, Access<number> {}
 
+/** What calls bring to collectives is copied, for the sake of graphs, up to this many bytes. */
+const COPY_APART = 1 << 24;
 /** Results of steps that are not repeated stay; larger ones are made again rather than kept. */
 const KEEP_CONSTANT = 1 << 24;
 
@@ -127,7 +143,7 @@ export class Replay {
   constructor(recording: Recording, spec: ReplaySpec) {
     const heard = entriesOf(recording, spec);
     const needed = prune(dropFirstFills(stepsOf(recording), heard, spec), heard);
-    const { steps, entries, constants } = hoist(needed, heard, spec);
+    const { steps: repeated, entries, constants } = hoist(needed, heard, spec), steps = setApart(repeated, entries);
     recording.release();
     const waits = waitsFor(steps, entries), { buffers, arena } = plan(steps, entries, waits);
     this.arena = arena;
@@ -222,13 +238,27 @@ function runsAsGraph({ graph, items }: ReplayStep, singly: boolean): boolean {
 
 /** Launches the kernels of a step together, with what `call` brings. */
 function runGraph(step: ReplayStep, call: Call, ends?: Float64Array<ArrayBuffer>): void {
-  const { patches, vars } = step, graph = step.graph!;
+  const { patches, vars, launchOf, inside } = step, graph = step.graph!;
   for (let i = 0; i < patches.length; i++) {
-    graph.setBuffer(patches[i].launch, patches[i].slot, call.buffer(patches[i].source));
+    const { launch, slot, source } = patches[i];
+    graph.setBuffer(launchOf?.[launch] ?? launch, slot, call.buffer(source));
   }
-  for (let i = 0; i < vars.length; i++) graph.setVar(vars[i].launch, vars[i].position, vars[i].value(call));
+  for (let i = 0; i < vars.length; i++) {
+    const { launch, position, value } = vars[i];
+    graph.setVar(launchOf?.[launch] ?? launch, position, value(call));
+  }
+  const { collectiveCount: count, collectiveBytes: bytes } = GlobalCounters;
   graph.run(ends);
-  GlobalCounters.kernelCount += step.items.length;
+  if (inside.count > 0) {
+    GlobalCounters.copyCount += inside.count;
+    const collectives = GlobalCounters.collectiveCount - count;
+    if (collectives > 0) inside.moved = { collectives, bytes: GlobalCounters.collectiveBytes - bytes };
+    else if (inside.moved !== undefined) { // the graph repeats what was started once
+      GlobalCounters.collectiveCount += inside.moved.collectives;
+      GlobalCounters.collectiveBytes += inside.moved.bytes;
+    }
+  }
+  GlobalCounters.kernelCount += step.items.length - inside.count;
   GlobalCounters.globalOps += step.flops;
   GlobalCounters.globalMem += step.bytes;
 }
@@ -328,6 +358,44 @@ function hoist(
 }
 
 /**
+ * The same steps, with collectives that graphs take on memory of the replay's own: kernels copy what calls bring to it just
+ * before, and from it before anything else that others can see is touched. Adds to `entries`.
+ */
+function setApart(steps: readonly Step[], entries: Entry[]): readonly Step[] {
+  const out: Step[] = [];
+  let later: Step[] = [];
+  for (const step of steps) {
+    const { item, vars, line } = step, { collective: what } = item;
+    const brought = [...new Set(step.entries)].filter((e) => entries[e].source !== undefined);
+    if (!step.entries.every((e) => entries[e].isInner)) out.push(...later.splice(0));
+    if (
+      what === undefined || brought.length === 0 || !canCapture(what) ||
+      sum(brought.map((e) => entries[e].buffer.nbytes)) > COPY_APART
+    ) {
+      out.push(step);
+      continue;
+    }
+    const apart = new Map(brought.map((e) => {
+      const { device, dtype, size } = entries[e].buffer, buffer = new Buffer(device, dtype, size);
+      return [e, entries.push({ buffer, storage: undefined, source: undefined, isInner: true }) - 1];
+    }));
+    const own = (list: readonly number[]): number[] => list.map((e) => apart.get(e) ?? e);
+    const copy = (to: number, from: number): Step => {
+      const { device } = item,
+        { dtype, size } = entries[to].buffer,
+        { ast, program } = copyProgram(device, dtype, size);
+      const kernel: TemplateItem = { kind: "kernel", device, entries: [to, from], ast, vars: [], at: undefined };
+      return { item: kernel, entries: [to, from], program, vars, line, reads: [from], writes: [to] };
+    };
+    const { reads, writes } = step;
+    out.push(...brought.filter((e) => reads.includes(e)).map((e) => copy(apart.get(e)!, e)));
+    out.push({ ...step, entries: own(step.entries), reads: own(reads), writes: own(writes) });
+    later = brought.filter((e) => writes.includes(e)).map((e) => copy(e, apart.get(e)!));
+  }
+  return [...out, ...later];
+}
+
+/**
  * By step, the collectives that are waited for before it. Buffers that each call brings may be parts of each other, and of
  * all memory but that of intermediates.
  */
@@ -378,7 +446,10 @@ function plan(
   return { buffers, arena };
 }
 
-/** What runs: kernels of one device that follow each other as one, each of the others alone. */
+/**
+ * What runs: kernels of one device that follow each other as one, with collectives between them where its graphs take them;
+ * each of the others alone.
+ */
 function makeSteps(
   steps: readonly Step[],
   items: readonly ExecItem[],
@@ -388,21 +459,39 @@ function makeSteps(
 ): ReplayStep[] {
   const made: ReplayStep[] = [], madeOf = new Map<number, number>();
   let before: number[] = [];
-  const deviceOf = (i: number): string | undefined => steps[i].program && steps[i].item.device;
-  const isFree = (i: number): boolean => (waits[i]?.length ?? 0) === 0;
-  for (let i = 0; i < steps.length;) {
-    const start = i, device = deviceOf(i++), { kind } = steps[start].item;
-    while (device !== undefined && i < steps.length && deviceOf(i) === device && isFree(i)) i++;
+  /** The device whose graph takes a step. */
+  const deviceOf = (i: number): string | undefined => {
+    const { program, item, entries: own } = steps[i], { runner } = items[i];
+    if (program !== undefined) return item.device;
+    const isFixed = own.every((e) => entries[e].source === undefined);
+    return runner instanceof CollectiveStep && isFixed && canCapture(runner.what) ? runner.what.mesh.device : undefined;
+  };
+  const add = (start: number, end: number, device: string | undefined): void => {
     for (const c of waits[start] ?? []) before.push(madeOf.get(c)!);
-    if (kind === "empty" || kind === "view") continue;
-    madeOf.set(start, made.length);
-    made.push(makeStep(steps.slice(start, i), items.slice(start, i), device, entries, spec, before));
+    const { kind } = steps[start].item;
+    if (kind === "empty" || kind === "view") return;
+    for (let i = start; i < end; i++) madeOf.set(i, made.length);
+    const of = <T>(all: readonly T[]): readonly T[] => all.slice(start, end);
+    made.push(makeStep(of(steps), of(items), device, entries, spec, before, waits, start));
     before = [];
+  };
+  for (let i = 0; i < steps.length;) {
+    const start = i, device = deviceOf(i++);
+    // what began before the graph is not waited for inside of it
+    const isFree = (i: number): boolean => waits[i]?.every((c) => c >= start) ?? true;
+    while (device !== undefined && i < steps.length && deviceOf(i) === device && isFree(i)) i++;
+    if (steps.slice(start, i).some(({ program }) => program !== undefined)) add(start, i, device);
+    else for (let k = start; k < i; k++) add(k, k + 1, undefined);
   }
   return made;
 }
 
-/** Kernels of `device`, or one other step. */
+/**
+ * Kernels of `device` with the collectives between them, or one other step.
+ *
+ * @param waits the steps with collectives that are waited for before this one
+ * @param waitsOf by number of a step, the collectives that are waited for before it; the first of these has number `start`
+ */
 function makeStep(
   steps: readonly Step[],
   items: readonly ExecItem[],
@@ -410,15 +499,28 @@ function makeStep(
   entries: readonly Entry[],
   spec: ReplaySpec,
   waits: readonly number[],
+  waitsOf: readonly (readonly number[])[],
+  start: number,
 ): ReplayStep {
-  const launches: Launch[] = [], patches: BufferPatch[] = [], vars: VarPatch[] = [];
+  const launches: Launch[] = [], patches: BufferPatch[] = [], vars: VarPatch[] = [], launchOf: number[] = [];
+  const insertions: Insertion[] = [], underWay = new Map<number, readonly Work[]>();
+  const join = (c: number): void => {
+    for (const work of underWay.get(c) ?? []) work.join();
+    underWay.delete(c);
+  };
   let flops = 0, bytes = 0;
   steps.forEach((step, launch) => {
+    launchOf.push(launches.length);
     step.entries.forEach((e, slot) => {
       const { source } = entries[e];
       if (source !== undefined) patches.push({ launch, slot, source });
     });
-    const { program } = step, item = items[launch];
+    const { program } = step, item = items[launch], { runner } = item, at = launches.length;
+    if (launch > 0) { for (const c of waitsOf[start + launch] ?? []) insertions.push({ at, queue: () => join(c) }); }
+    if (device !== undefined && runner instanceof CollectiveStep) {
+      const queue = () => void underWay.set(start + launch, startCollective(runner.what, item.bufs, item.line));
+      insertions.push({ at, queue });
+    }
     if (program === undefined) return;
     const values = varValues(item);
     launches.push({ program, buffers: item.bufs, vars: values });
@@ -429,10 +531,24 @@ function makeStep(
       if (value !== undefined) vars.push({ launch, position, value });
     });
   });
-  const on = device === undefined ? undefined : getDevice(device);
-  const graph = on?.graph(launches), timesLaunches = on?.timesLaunches === true;
-  const [{ runner }] = items, collective = runner instanceof CollectiveStep ? runner : undefined;
-  return { graph, items, patches, vars, flops, bytes, timesLaunches, waits, collective };
+  const on = device === undefined ? undefined : getDevice(device), count = steps.length - launches.length;
+  const isShared = on !== undefined && count > 0; // by kernels and collectives
+  if (isShared) insertions.push({ at: launches.length, queue: () => [...underWay.keys()].forEach(join) });
+  const graph = on?.graph(launches, isShared ? insertions : undefined), timesLaunches = on?.timesLaunches === true;
+  const [{ runner }] = items, collective = !isShared && runner instanceof CollectiveStep ? runner : undefined;
+  return {
+    graph,
+    launchOf: isShared ? launchOf : undefined,
+    items,
+    patches,
+    vars,
+    flops,
+    bytes,
+    timesLaunches,
+    waits,
+    collective,
+    inside: { count: isShared ? count : 0, moved: undefined },
+  };
 }
 
 /** Runs a step without its graph, with the buffers and numbers of `call`. */

@@ -23,7 +23,7 @@ import { resultsAsWritten } from "./fuse/apart.ts";
 import { planFusion } from "./fuse/fuse.ts";
 import { type ChainPlan, type FusionPlan, isLeaf, NO_CHAINS, stripReshape } from "./fuse/fusion_plan.ts";
 import { layOut } from "./fuse/operand_layout.ts";
-import { keep, ownValues } from "./fuse/own_memory.ts";
+import { keep, ownResults, ownValues } from "./fuse/own_memory.ts";
 import { settleDevices } from "./fuse/settle_devices.ts";
 import { collapseReduces } from "./kernels/collapse.ts";
 import { type Combination, combineThere } from "./kernels/combine_there.ts";
@@ -129,6 +129,16 @@ function fuses(): boolean {
 }
 function onGrid(g: Lowering): boolean {
   return g.rootAt.some((i) => g.capsOf(g.order[i]).hasGrid);
+}
+
+function moves(g: Lowering): boolean {
+  return g.rootAt.some((i) => mayHave(g.now[i], Ops.COLLECTIVE));
+}
+
+/** Collectives write the memory that was asked for of what they give. */
+function giveResults(g: Lowering): void {
+  const own = ownResults(g.rootAt.map((i) => g.now[i]));
+  if (own.size > 0) g.now = rebuildAll(g.now, (u, src) => own.has(u) ? src[0] : undefined);
 }
 
 function fold(g: Lowering): void {
@@ -343,6 +353,7 @@ const PASSES: readonly SchedulePass[] = [
   { name: "fold", run: fold, spec: specTensor },
   { name: "settle devices", run: settle, spec: specTensor },
   { name: "own values", run: (g) => g.now = ownValues(g.order, g.rootAt, g.now), spec: specTensor },
+  { name: "own results", when: moves, run: giveResults, spec: specTensor },
   { name: "lay out operands", when: onGrid, run: layOutOperands, spec: specTensor },
   { name: KEEP, when: (g) => g.kept.size > 0, run: keepNodes, spec: specTensor },
   { name: "find roots", run: findRoots },

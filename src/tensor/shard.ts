@@ -173,11 +173,15 @@ export abstract class ShardTensor extends TensorBase {
   }
 }
 
-/** The mesh that a dimension of `t` is divided on; undefined where each device has all of it. */
-export function dividingMesh(t: TensorBase): MeshShape | undefined {
+/**
+ * The mesh that a dimension of `t` is divided on; undefined where each device has all of it.
+ *
+ * @param asRead as whoever reads it has it, who has all of what is divided in memory alone
+ */
+export function dividingMesh(t: TensorBase, asRead: boolean = false): MeshShape | undefined {
   if (findGroup(deviceOf(t.uop) ?? "") === undefined) return undefined;
-  const { mesh, axes } = checkShards(bare(materializeShape(t.uop, t.shape)));
-  return axes.some((a) => a !== null) ? mesh : undefined;
+  const { mesh, axes, isStored } = checkShards(bare(materializeShape(t.uop, t.shape)));
+  return axes.some((a) => a !== null) && !(asRead && isStored) ? mesh : undefined;
 }
 
 /** All of `t` on each device that it is divided among: whatever has to move. */

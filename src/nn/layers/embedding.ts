@@ -74,7 +74,7 @@ export class Embedding {
     const hot = indices.reshape([...indices.shape, 1, 1]).eq(rows);
     const found = hot.where(weight, 0).sum(-2).reshape([...indices.shape, embedSize]);
     const count = indices.numel();
-    const parts = count === 0 || dividingMesh(weight) !== undefined ? 0 : partsOf(indices);
+    const parts = count === 0 || dividingMesh(weight, true) !== undefined ? 0 : partsOf(indices);
     if (parts === 0 || !sorts(indices.uop, count / parts, vocabSize, embedSize)) return found;
     // the same, with a gradient that sorts the indices, on each device its own
     const keys = indices.lt(0).bitwiseOr(indices.ge(vocabSize)).where(-1, indices).cast(dtypes.int32);

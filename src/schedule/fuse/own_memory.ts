@@ -79,3 +79,27 @@ export function ownValues(order: readonly UOp[], rootAt: readonly number[], now:
   }
   return made ?? now;
 }
+
+/**
+ * CONTIGUOUS nodes whose memory a collective can write itself: nothing else reads what it gives, and nothing of the graph
+ * writes it after that.
+ */
+export function ownResults(roots: readonly UOp[]): ReadonlySet<UOp> {
+  const uses = new Map<UOp, number>(), written = new Set<UOp>(), order = toposort(roots);
+  const use = (u: UOp): unknown => uses.set(u, (uses.get(u) ?? 0) + 1);
+  roots.forEach(use);
+  for (const u of order) {
+    u.src.forEach(use);
+    if (u.op !== Ops.STORE && u.op !== Ops.AFTER && u.op !== Ops.CUSTOM) continue;
+    for (let s of u.op === Ops.CUSTOM ? u.src : u.src.slice(0, 1)) {
+      while (isView(s.op)) s = s.src[0];
+      written.add(s);
+    }
+  }
+  return new Set(order.filter((u) => {
+    if (u.op !== Ops.CONTIGUOUS || u.arg === undefined || written.has(u)) return false;
+    let x = u.src[0];
+    while (x.op === Ops.RESHAPE && uses.get(x) === 1) x = x.src[0];
+    return x.op === Ops.COLLECTIVE && uses.get(x) === 1;
+  }));
+}

@@ -14,6 +14,8 @@ const SYMBOLS = {
   fake_alive: { parameters: ["i32"], result: "i64" },
   fake_most_compiling: { parameters: [], result: "i64" },
   fake_fail: { parameters: ["buffer", "i32", "i32"], result: "void" },
+  fake_move: { parameters: ["u64", "u64", "u64", "u64"], result: "void" },
+  fake_capturing: { parameters: [], result: "u64" },
   fake_log: { parameters: ["buffer", "i64"], result: "i64" },
 } as const;
 
@@ -79,6 +81,14 @@ export class FakeDriver {
   /** A device of the fake. NVRTC is the fake's too, unless `set` says otherwise. */
   open(ordinal: number = 0, set: ContextValues = {}): CudaDevice {
     return context({ CUDA_DRIVER_PATH: this.path, NVRTC_PATH: this.path, ...set }, () => openCuda(ordinal));
+  }
+  /** Copies bytes on a stream. */
+  move(to: bigint, from: bigint, nbytes: bigint, stream: bigint): void {
+    this.library.symbols.fake_move(to, from, nbytes, stream);
+  }
+  /** The stream that is captured; 0 where none is. */
+  get capturing(): bigint {
+    return this.library.symbols.fake_capturing();
   }
   /** Programs that NVRTC compiled at a time, at most. */
   mostCompiling(): number {

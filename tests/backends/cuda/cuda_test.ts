@@ -169,7 +169,7 @@ test("many reads at once share pinned memory, and one of them asks at a time", a
       new Buffer(device, dtypes.uint8, n).copyIn(new Uint8Array(n).map((_, k) => k * i))
     );
     const before = fake.alive().pinned, total = sizes.reduce((a, b) => a + b);
-    fake.set("late", 1000);
+    fake.set("late", 1e9);
     fake.log();
     const reading = Promise.all(blocks.map((b) => b.copyOutAsync(new Uint8Array(b.nbytes))));
     await new Promise((go) => setTimeout(go, 3));

@@ -4,7 +4,9 @@
  *
  * @module
  */
-import { NcclResult, type NcclSymbols } from "../../../backends/cuda/nccl_library.ts";
+import { rangeOf } from "../../../src/helpers/math.ts";
+import type { FakeDriver } from "./cuda_fake.ts";
+import { NcclResult, type NcclSymbols } from "../../../backends/cuda/nccl/nccl_library.ts";
 
 interface Rank {
   readonly rank: number;
@@ -60,6 +62,11 @@ export class FakeNccl {
   inProgress = 0;
   /** Whether another rank seems to compare something else. */
   differs = false;
+  /** Whether the other ranks do what each does, at once and with the same ranges. */
+  mirrors = false;
+  /** @param driver what graphs of ranks that are all the same are captured on */
+  constructor(private readonly driver: Pick<FakeDriver, "capturing" | "move"> | undefined = undefined) {}
+
   private readonly ranks = new Map<bigint, Rank>();
   private readonly groups = new Map<string, Group>();
 
@@ -102,7 +109,6 @@ export class FakeNccl {
       ncclAllReduce: (from: bigint, to: bigint, count: bigint, type: number, op: number, handle: bigint) =>
         this.step("allReduce", handle, from, to, (parts) => {
           const all = reduced(parts, count, type, op).slice();
-          if (this.differs && type === 5) all[0] = 1n as unknown as number;
           for (const p of parts) numbersAt(p.to, count, type).set(all);
         }),
       ncclReduceScatter: (from: bigint, to: bigint, count: bigint, type: number, op: number, handle: bigint) =>
@@ -110,10 +116,12 @@ export class FakeNccl {
           const all = reduced(parts, count * BigInt(parts.length), type, op).slice(), n = Number(count);
           for (const p of parts) numbersAt(p.to, count, type).set(all.subarray(p.rank * n, p.rank * n + n));
         }),
-      ncclAllGather: (from: bigint, to: bigint, nbytes: bigint, _: number, handle: bigint) =>
+      ncclAllGather: (from: bigint, to: bigint, nbytes: bigint, _: number, handle: bigint, stream: bigint) =>
         this.step("allGather", handle, from, to, (parts) => {
+          if (this.driver?.capturing === stream) return this.captureGather(parts, nbytes, stream);
           for (const p of parts) {
             for (const q of parts) bytesAt(p.to + BigInt(q.rank) * nbytes, nbytes).set(bytesAt(q.from, nbytes));
+            if (this.differs) bytesAt(p.to, nbytes)[0] ^= 1;
           }
         }),
       ncclBroadcast: (from: bigint, to: bigint, nbytes: bigint, _: number, root: number, handle: bigint) =>
@@ -126,6 +134,11 @@ export class FakeNccl {
       ncclRecv: (to: bigint, _: bigint, __: number, peer: number, handle: bigint) =>
         this.received(this.ranks.get(handle)!, peer, to),
     };
+  }
+
+  /** Of ranks that are all the same: copies that the graph has. */
+  private captureGather(parts: readonly Part[], nbytes: bigint, stream: bigint): void {
+    for (const { rank, from, to } of parts) this.driver!.move(to + BigInt(rank) * nbytes, from, nbytes, stream);
   }
 
   private readonly sent = new Map<string, ((to: bigint) => void)[]>();
@@ -160,6 +173,10 @@ export class FakeNccl {
   }
   private step(name: string, handle: bigint, from: bigint, to: bigint, act: Step["act"]): number {
     const caller = this.ranks.get(handle)!, { rank, group } = caller, number = caller.calls++;
+    if (this.mirrors) {
+      act(rangeOf(group.size).map((r) => ({ rank: r, from, to })));
+      return this.note(`${name} ${rank}`);
+    }
     const step = group.steps.get(number) ?? { act, parts: [] };
     group.steps.set(number, step);
     step.parts.push({ rank, from, to });

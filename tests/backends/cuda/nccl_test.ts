@@ -4,8 +4,8 @@
  */
 import assert from "node:assert/strict";
 import type { CudaDevice } from "../../../backends/cuda/cuda_device.ts";
-import type { NcclCommunicator } from "../../../backends/cuda/nccl.ts";
-import { ID_BYTES, NcclResult, nonblockingConfig, openNccl } from "../../../backends/cuda/nccl_library.ts";
+import type { NcclCommunicator } from "../../../backends/cuda/nccl/nccl.ts";
+import { ID_BYTES, NcclResult, nonblockingConfig, openNccl } from "../../../backends/cuda/nccl/nccl_library.ts";
 import type { Collective, CollectiveSite } from "../../../src/collectives/communicator.ts";
 import { endings } from "../../../src/collectives/engines.ts";
 import { Buffer } from "../../../src/device/buffer.ts";
@@ -47,7 +47,7 @@ const ROWS: readonly (readonly [Collective, from: readonly Values[], to: readonl
 for (const [collective, given, wanted] of ROWS) {
   test(`NCCL: ${JSON.stringify(collective)} of two ranks`, () =>
     withDevice((device) => {
-      const ranks = ranksOn(device, new FakeNccl(), 2), to = wanted.map((w) => range(device, w.map(() => 99)));
+      const ranks = ranksOn(device, new FakeNccl(fake), 2), to = wanted.map((w) => range(device, w.map(() => 99)));
       const works = ranks.map((r, i) => r.start(collective, [range(device, given[i])], [to[i]], AGREED));
       for (const work of works) work.wait();
       assert.deepEqual(to.map(valuesOf), wanted);
@@ -56,7 +56,7 @@ for (const [collective, given, wanted] of ROWS) {
 
 test("NCCL: bools are any and all, views are parts, empty ranges call nothing", () =>
   withDevice((device) => {
-    const nccl = new FakeNccl(),
+    const nccl = new FakeNccl(fake),
       ranks = ranksOn(device, nccl, 2),
       whole = [range(device, [1, 2, 3]), range(device, [4, 5, 6])];
     const sum: Collective = { kind: "allReduce", op: "sum" };
@@ -74,7 +74,7 @@ test("NCCL: bools are any and all, views are parts, empty ranges call nothing", 
 test("NCCL: memory of another card is refused, which could not be read", () =>
   withDevice((device) => {
     fake.set("devices", 2);
-    const other = fake.open(1), [rank] = ranksOn(device, new FakeNccl(), 1), there = range(other, [1, 2]);
+    const other = fake.open(1), [rank] = ranksOn(device, new FakeNccl(fake), 1), there = range(other, [1, 2]);
     assert.throws(
       () => rank.start({ kind: "allReduce", op: "sum" }, [there], [there], AGREED),
       /memory of their cards, this one of CUDA, and not of CUDA:1: t\.to\("CUDA"\)/,
@@ -84,7 +84,7 @@ test("NCCL: memory of another card is refused, which could not be read", () =>
 
 test("NCCL: collectives come after what kernels have queued, and before what is queued once they were joined", () =>
   withDevice((device) => {
-    const [rank] = ranksOn(device, new FakeNccl(), 1), own = range(device, [1, 2]), main = device["context"].stream;
+    const [rank] = ranksOn(device, new FakeNccl(fake), 1), own = range(device, [1, 2]), main = device["context"].stream;
     fake.log();
     fake.set("late", 3);
     const work = rank.start({ kind: "allReduce", op: "sum" }, [own], [own], AGREED);
@@ -102,7 +102,7 @@ test("NCCL: collectives come after what kernels have queued, and before what is 
 
 test("NCCL: several of one kind are a group, and one work", () =>
   withDevice((device) => {
-    const nccl = new FakeNccl(), ranks = ranksOn(device, nccl, 2);
+    const nccl = new FakeNccl(fake), ranks = ranksOn(device, nccl, 2);
     const given = [[[1, 2], [3, 5]], [[7, 0, 1, 1], [1, 2, 3, 4]]].map((rows) => rows.map((v) => range(device, v)));
     const made = given.map((rows) => rows.map((b) => range(device, new Array(b.size / 2).fill(9))));
     nccl.log.length = 0;
@@ -130,7 +130,7 @@ test("NCCL: several of one kind are a group, and one work", () =>
 
 test("NCCL: what the card waits for has a deadline too: a read finds that a rank is gone", () =>
   withDevice(async (device) => {
-    const nccl = new FakeNccl(), [rank] = ranksOn(device, nccl, 1, 20), own = range(device, [1, 2]);
+    const nccl = new FakeNccl(fake), [rank] = ranksOn(device, nccl, 1, 20), own = range(device, [1, 2]);
     const start = () => rank.start({ kind: "allReduce", op: "sum" }, [own], [own], AGREED).join();
     const late = { name: "CollectiveError", message: /collective 1 of rank 0 of 1: it was not done after 0\.02 s/ };
     fake.set("late", 1e9);
@@ -143,37 +143,67 @@ test("NCCL: what the card waits for has a deadline too: a read finds that a rank
 
 test("NCCL: alone, collectives are compared, and a barrier is done", () =>
   withDevice(async (device) => {
-    const nccl = new FakeNccl(), [rank] = ranksOn(device, nccl, 1), own = range(device, [1, 2]);
+    const nccl = new FakeNccl(fake), [rank] = ranksOn(device, nccl, 1), own = range(device, [1, 2]);
     await rank.start({ kind: "allReduce", op: "sum" }, [own], [own]).done();
-    assert.deepEqual(nccl.log, ["allReduce 0", "allReduce 0"]);
+    assert.deepEqual(nccl.log, ["allGather 0", "allReduce 0"]);
     rank.start({ kind: "barrier" }, [], []).wait();
-    rank.agree("the schedule", "its text");
+    rank.agree("the schedule", "its text").wait();
     const [part] = rank.split([3], [0]);
     assert.deepEqual([part.size, part.ranks, part.engine], [1, [0], "NCCL"]);
     part.destroy();
   }));
 
-test("NCCL: what is compared is read once it is there, and waits for no kernel", () =>
+test("NCCL: a comparison waits for no kernel and no kernel for it, and copies wait in no call: their memory is pinned", () =>
   withDevice((device) => {
-    const nccl = new FakeNccl(), [rank] = ranksOn(device, nccl, 1, 20);
-    rank.agree("the schedule", "its text");
+    const nccl = new FakeNccl(fake), [rank] = ranksOn(device, nccl, 1, 20);
+    rank.agree("the schedule", "its text").wait();
+    assert.equal(fake.alive().pinned, 1);
     fake.log();
-    rank.agree("the schedule", "its text");
-    const calls = fake.log().map((l) => l.split(" ")[0]);
-    const at = (name: RegExp, from = 0): number => calls.findIndex((c, i) => i >= from && name.test(c));
-    assert.equal(at(/cuStreamWaitEvent/), -1);
-    const queried = at(/cuEventQuery/);
-    assert.ok(at(/cuMemcpyHtoD/) < queried && queried < at(/cuMemcpyDtoH/), calls.join(" "));
+    const work = rank.agree("the schedule", "its text"), main = device["context"].stream.toString(16);
+    assert.deepEqual(fake.calls(), ["cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuEventRecord"]);
+    fake.set("late", 1);
+    work.join();
+    assert.deepEqual(fake.log().filter((l) => l.startsWith("cuStreamWait")).map((l) => l.split(" ")[1]), [main]);
     fake.set("late", 1e9);
-    fake.log();
-    assert.throws(() => rank.agree("the schedule", "its text"), /it was not done after 0\.02 s/);
-    assert.ok(!fake.log().some((l) => l.startsWith("cuMemcpyDtoH")), "no copy that waits without a deadline");
+    assert.throws(() => rank.agree("the schedule", "its text").wait(), /it was not done after 0\.02 s/);
     fake.set("late", 0);
+  }));
+
+test("NCCL: a comparison that nobody waits for is told to who reads next", () =>
+  withDevice((device) => {
+    const nccl = new FakeNccl(fake), [rank] = ranksOn(device, nccl, 1), own = range(device, [1, 2]);
+    nccl.differs = true;
+    fake.set("late", 1);
+    rank.agree("the schedule", "its text").join();
+    nccl.differs = false;
+    assert.throws(
+      () => valuesOf(own),
+      /Cannot complete the schedule \(hash .*the ranks differ.*: rank 0: collective 1, the/,
+    );
+    assert.deepEqual(valuesOf(own), [1, 2], "the card itself is as it was");
+    assert.throws(() => rank.agree("the schedule", "its text"), /the ranks differ/);
+  }));
+
+test("NCCL: more comparisons than there are places for wait for the oldest, and are graphs then", () =>
+  withDevice((device) => {
+    const nccl = new FakeNccl(fake), [rank] = ranksOn(device, nccl, 1);
+    nccl.differs = true;
+    for (let i = 0; i < 8; i++) rank.agree("the schedule", `text ${i}`);
+    fake.log();
+    assert.throws(() => rank.agree("the schedule", "the ninth"), /Cannot complete the schedule.*the ranks differ/);
+    assert.ok(fake.log().some((l) => l.startsWith("cuEventQuery")));
+    const [other] = ranksOn(device, new FakeNccl(fake), 1);
+    for (let i = 0; i < 16; i++) other.agree("the schedule", `text ${i}`);
+    assert.equal(fake.log().filter((l) => l.startsWith("cuStreamBeginCapture")).length, 8);
+    other.agree("the schedule", "the seventeenth");
+    assert.deepEqual(fake.calls(), ["cuEventQuery", "cuGraphLaunch", "cuEventRecord"]);
+    other.destroy();
+    assert.equal(fake.alive().executables, undefined);
   }));
 
 test("NCCL: what ranks call differently is told by each of them", () =>
   withDevice((device) => {
-    const nccl = new FakeNccl(), [rank] = ranksOn(device, nccl, 1), own = range(device, [1, 2]);
+    const nccl = new FakeNccl(fake), [rank] = ranksOn(device, nccl, 1), own = range(device, [1, 2]);
     nccl.differs = true;
     const start = () => rank.start({ kind: "allReduce", op: "sum" }, [own], [own], { line: "train.ts:3:1" });
     assert.throws(start, {
@@ -186,7 +216,7 @@ test("NCCL: what ranks call differently is told by each of them", () =>
 
 test("NCCL: past the deadline the communicator is aborted, and stays broken", () =>
   withDevice((device) => {
-    const nccl = new FakeNccl(), [rank] = ranksOn(device, nccl, 1, 20), own = range(device, [1, 2]);
+    const nccl = new FakeNccl(fake), [rank] = ranksOn(device, nccl, 1, 20), own = range(device, [1, 2]);
     const work = rank.start({ kind: "allGather" }, [own], [range(device, [0, 0])], AGREED);
     fake.set("late", 1e9);
     assert.throws(() => work.wait(), {
@@ -201,7 +231,7 @@ test("NCCL: past the deadline the communicator is aborted, and stays broken", ()
 
 test("NCCL: an error of the library is told with its text", () =>
   withDevice((device) => {
-    const nccl = new FakeNccl(), [rank] = ranksOn(device, nccl, 1), own = range(device, [1]);
+    const nccl = new FakeNccl(fake), [rank] = ranksOn(device, nccl, 1), own = range(device, [1]);
     nccl.asyncError = 6;
     const start = () => rank.start({ kind: "allReduce", op: "sum" }, [own], [own], AGREED);
     assert.throws(start, /allReduce sum of float32\[1\].*what the fake was told to say/);
@@ -209,7 +239,7 @@ test("NCCL: an error of the library is told with its text", () =>
 
 test("NCCL: ranks that do not come are told at the deadline, slow ones are waited for", () =>
   withDevice((device) => {
-    const nccl = new FakeNccl();
+    const nccl = new FakeNccl(fake);
     nccl.inProgress = 300;
     assert.equal(ranksOn(device, nccl, 1)[0].size, 1);
     nccl.inProgress = 1e9;
@@ -222,7 +252,7 @@ test("NCCL: ranks that do not come are told at the deadline, slow ones are waite
 
 test("NCCL: what a program leaves open ends with it, and once", () =>
   withDevice((device) => {
-    const nccl = new FakeNccl(), [rank, failed] = ranksOn(device, nccl, 2);
+    const nccl = new FakeNccl(fake), [rank, failed] = ranksOn(device, nccl, 2);
     rank.finish(true);
     rank.finish(true);
     failed.finish(false);
@@ -231,7 +261,7 @@ test("NCCL: what a program leaves open ends with it, and once", () =>
 
 test("NCCL: a rank that fails ends its communicators before the process, and waits for the library's thread that does it", () =>
   withDevice((device) => {
-    const nccl = new FakeNccl(), [rank] = ranksOn(device, nccl, 1);
+    const nccl = new FakeNccl(fake), [rank] = ranksOn(device, nccl, 1);
     nccl.abortCode = NcclResult.IN_PROGRESS;
     const start = performance.now();
     for (const end of endings) end();
@@ -241,7 +271,7 @@ test("NCCL: a rank that fails ends its communicators before the process, and wai
   }));
 
 test("NCCL: a communicator ends once, in order, and with the card", async () => {
-  const nccl = new FakeNccl();
+  const nccl = new FakeNccl(fake);
   await withDevice((device) => {
     const [rank] = ranksOn(device, nccl, 1);
     rank.destroy();
@@ -254,7 +284,7 @@ test("NCCL: a communicator ends once, in order, and with the card", async () => 
 
 test("NCCL: dtypes that it lacks, and memory of others, are errors that say what to do", () =>
   withDevice((device) => {
-    const [rank] = ranksOn(device, new FakeNccl(), 1), sum: Collective = { kind: "allReduce", op: "sum" };
+    const [rank] = ranksOn(device, new FakeNccl(fake), 1), sum: Collective = { kind: "allReduce", op: "sum" };
     const small = new Buffer(device, dtypes.int16, 2);
     assert.throws(() => rank.start(sum, [small], [small], AGREED), /int16.*cast to float32 or int32/);
     rank.start({ kind: "allGather" }, [small], [new Buffer(device, dtypes.int16, 2)], AGREED).wait(); // it moves them

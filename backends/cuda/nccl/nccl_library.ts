@@ -4,9 +4,10 @@
  *
  * @module
  */
-import { envText } from "../../src/helpers/env.ts";
-import { DeviceError } from "../../src/helpers/errors.ts";
-import { canRead, inWheels } from "./library_search.ts";
+import { isGranted } from "../../../src/device/foreign.ts";
+import { envText } from "../../../src/helpers/env.ts";
+import { DeviceError } from "../../../src/helpers/errors.ts";
+import { canRead, inWheels } from "../library_search.ts";
 
 const NCCL_SYMBOLS = {
   ncclGetVersion: { parameters: ["buffer"], result: "i32" },
@@ -76,11 +77,18 @@ function* candidates(): Generator<string> {
   if (canRead()) yield* inWheels(FILE);
 }
 
+/** Whether the library registers the buffers of captured graphs, for which all ranks must capture at once. */
+const REGISTER = "NCCL_GRAPH_REGISTER";
+
 let opened: NcclSymbols | undefined;
 
 /** The library, opened once. @throws {DeviceError} that says which package has it */
 export function openNccl(): NcclSymbols {
   if (opened !== undefined) return opened;
+  // a rank that looks at its steps one by one acts with others that run graphs
+  if (isGranted({ name: "env", variable: REGISTER }) && Deno.env.get(REGISTER) === undefined) {
+    Deno.env.set(REGISTER, "0");
+  }
   const reasons: string[] = [];
   for (const path of candidates()) {
     try {

@@ -18,22 +18,23 @@ import {
   type RangePair,
   type ReduceOp,
   type Work,
-} from "../../src/collectives/communicator.ts";
-import { pollAsync, pollUntil, sleepSync } from "../../src/collectives/deadline.ts";
-import { endings } from "../../src/collectives/engines.ts";
-import type { Buffer } from "../../src/device/buffer.ts";
-import type { DType } from "../../src/dtype/dtype.ts";
-import { DeviceError, DTypeError } from "../../src/helpers/errors.ts";
-import { hash64, hashString } from "../../src/helpers/hash.ts";
-import { rangeOf } from "../../src/helpers/math.ts";
-import type { CudaContext } from "./cuda_context.ts";
-import { CudaBlock } from "./cuda_memory.ts";
-import { HostMemory } from "./driver.ts";
+} from "../../../src/collectives/communicator.ts";
+import { pollAsync, pollUntil, sleepSync } from "../../../src/collectives/deadline.ts";
+import { endings } from "../../../src/collectives/engines.ts";
+import type { Buffer } from "../../../src/device/buffer.ts";
+import type { DType } from "../../../src/dtype/dtype.ts";
+import { DeviceError, DTypeError } from "../../../src/helpers/errors.ts";
+import { hashString } from "../../../src/helpers/hash.ts";
+import { rangeOf } from "../../../src/helpers/math.ts";
+import type { CudaContext, GraphShare, SharedGraph } from "../cuda_context.ts";
+import { CudaBlock } from "../cuda_memory.ts";
+import { HostMemory } from "../driver.ts";
 import { ncclErrorText, NcclResult, type NcclSymbols, nonblockingConfig } from "./nccl_library.ts";
+import { NcclRollCall, SAID_BYTES } from "./nccl_roll_call.ts";
 
 /** ncclRedOp_t and ncclDataType_t. Bytes are what is moved; bools are bytes. */
 const OPS: Readonly<Record<ReduceOp, number>> = { sum: 0, prod: 1, max: 2, min: 3 };
-const BYTES = 1, WORDS = 5;
+const BYTES = 1;
 const TYPES: Readonly<Record<string, number>> = {
   int8: 0,
   uint8: 1,
@@ -41,7 +42,7 @@ const TYPES: Readonly<Record<string, number>> = {
   int32: 2,
   uint32: 3,
   int64: 4,
-  uint64: WORDS,
+  uint64: 5,
   float16: 6,
   float32: 7,
   float64: 8,
@@ -49,13 +50,11 @@ const TYPES: Readonly<Record<string, number>> = {
 };
 /**
  * How long a rank polls without a pause until the library has queued what it was asked for, which it does on a thread of its
- * own, and for the end of a collective: each rank has a card, and cores for it.
+ * own, and for the end of a collective: each rank has a card, and cores for it, and a pause is a good part of what it waits.
  */
-const SPIN_MS = 0.5;
+const SPIN_MS = 20;
 /** How long the library has to end what has failed: it says neither when that is done nor that it is not. */
 const ENDING_MS = 500;
-/** Bytes by which a rank tells the others where it is. */
-const STATE_BYTES = 256;
 
 /** What a communicator of NCCL is made of. */
 export interface NcclOptions {
@@ -66,28 +65,61 @@ export interface NcclOptions {
   readonly timeoutMs: number;
 }
 
-/** A collective that was queued. */
+/** A collective that was queued, or a graph of them. */
 class NcclWork implements Work {
   /** When something on the card began to wait for it. */
   joinedMs: number | undefined;
 
-  /** @param event is reached at its end; 0 once that was seen */
-  constructor(private readonly owner: NcclCommunicator, readonly operation: Operation, private event: bigint) {}
+  /**
+   * @param event is reached at its end; 0 once that was seen
+   * @param ended is called then
+   */
+  constructor(
+    private readonly owner: NcclCommunicator,
+    readonly operation: Operation,
+    private event: bigint,
+    private readonly ended?: () => void,
+  ) {}
 
   isDone(): boolean {
-    if (this.event !== 0n && this.owner.isReached(this.operation, this.event)) this.event = 0n;
+    if (this.event !== 0n && this.owner.isReached(this.operation, this.event)) {
+      this.event = 0n;
+      this.ended?.();
+    }
     return this.event === 0n;
   }
   wait(): void {
     pollUntil(() => this.isDone(), (waitedMs) => this.owner.checkLate(this.operation, waitedMs), SPIN_MS);
   }
   join(): void {
-    if (this.isDone()) return;
-    this.joinedMs = performance.now();
-    this.owner.join(this, this.event);
+    const { event } = this;
+    if (this.owner.isCapturing) {
+      this.event = 0n; // the graph tells of its end
+      this.owner.joinCaptured(event);
+    } else if (!this.isDone()) this.owner.join(this, event);
   }
   done(): Promise<void> {
     return pollAsync(() => this.isDone(), (waitedMs) => this.owner.checkLate(this.operation, waitedMs));
+  }
+}
+
+/** Collectives of a communicator in a graph. */
+class CapturedCollectives implements GraphShare {
+  /** Those of one run. */
+  readonly operations: Operation[] = [];
+
+  constructor(private readonly owner: NcclCommunicator, readonly graph: SharedGraph) {}
+
+  before(): void {
+    this.owner.beforeGraph();
+  }
+  after(): void {
+    const { operations: [{ sequence, text, line }, ...more] } = this;
+    const others = more.length === 0 ? "" : `, and ${more.length} more`;
+    this.owner.afterGraph({ sequence, text: `a graph with ${text}${others}`, line });
+  }
+  end(): void {
+    this.owner.captured.delete(this);
   }
 }
 
@@ -109,8 +141,12 @@ export class NcclCommunicator implements Communicator {
   private readonly free: bigint[] = [];
   /** Communicators of some of the ranks, which end with this one. */
   private readonly parts: NcclCommunicator[] = [];
-  /** Device memory for comparisons and for what ranks tell: the own part, then that of all. */
-  private states = 0n;
+  private readonly rollCall: NcclRollCall;
+  /** By place, the last comparison, and what it queues as a graph, which takes the host a twentieth of the time. */
+  private readonly comparisons: NcclWork[] = [];
+  private readonly graphs: { readonly template: bigint; readonly executable: bigint }[] = [];
+  /** What graphs have of it: they end before it does. */
+  readonly captured: Set<CapturedCollectives> = new Set();
   private sequence = 0;
   private failure: CollectiveError | undefined;
   /** What the card waits for, and nobody has seen the end of: the oldest first. */
@@ -126,6 +162,7 @@ export class NcclCommunicator implements Communicator {
     this.ranks = [out.i32[0]];
     this.stream = context.newStream();
     this.ready = this.newEvent();
+    this.rollCall = new NcclRollCall(context, this.size);
   }
 
   start(collective: Collective, from: readonly Buffer[], to: readonly Buffer[], site: CollectiveSite = {}): Work {
@@ -133,7 +170,7 @@ export class NcclCommunicator implements Communicator {
     checkCollective(collective, from, to, this);
     const text = collectiveText(collective, from[0], site.shape);
     const operation = { sequence: ++this.sequence, text, line: site.line };
-    if (site.isAgreed !== true || collective.kind === "barrier") this.compare(operation, String(from[0]?.size));
+    if (site.isAgreed !== true || collective.kind === "barrier") this.compare(operation, String(from[0]?.size)).wait();
     if (collective.kind === "barrier" || from[0].size === 0) return new NcclWork(this, operation, 0n);
     return this.queued(operation, () => this.call(collective, from[0], to[0]));
   }
@@ -154,10 +191,10 @@ export class NcclCommunicator implements Communicator {
     })];
   }
 
-  agree(what: string, text: string, site: CollectiveSite = {}): void {
+  agree(what: string, text: string, site: CollectiveSite = {}): Work {
     if (this.failure !== undefined) throw this.failure;
     const named = text === "" ? what : `${what} (hash ${(hashString(text) >>> 0).toString(16)})`;
-    this.compare({ sequence: ++this.sequence, text: named, line: site.line }, text);
+    return this.compare({ sequence: ++this.sequence, text: named, line: site.line }, text);
   }
 
   split(colors: readonly number[], keys: readonly number[] = this.ranks): Communicator[] {
@@ -166,7 +203,7 @@ export class NcclCommunicator implements Communicator {
       throw new DeviceError("split a communicator", { device: context.name, reason: "NCCL has it from 2.18 on" });
     }
     checkSplit(colors, keys);
-    this.agree("split", "");
+    this.agree("split", "").wait();
     const made = new HostMemory(1);
     context.enter();
     this.check(nccl.ncclCommSplit(handle, color | 0, key | 0, made.bytes, 0n), "ncclCommSplit");
@@ -185,7 +222,7 @@ export class NcclCommunicator implements Communicator {
 
   destroy(): void {
     if (this.failure !== undefined) return;
-    this.agree("destroy", "");
+    this.agree("destroy", "").wait();
     this.failure = this.errorOf({ sequence: this.sequence, text: "destroy", line: undefined }, "it was destroyed");
     this.release((nccl, handle) => nccl.ncclCommDestroy(handle));
   }
@@ -219,21 +256,68 @@ export class NcclCommunicator implements Communicator {
     this.joined.length = 0;
     context.guards.delete(this.guard);
     for (const part of this.parts) part.abort("the communicator that it was split from has ended");
+    for (const { graph } of this.captured) graph.release();
     if (!context.alive) return;
     context.enter();
-    end(nccl, handle);
     const { cu } = context.driver;
+    for (const { template, executable } of this.graphs) {
+      cu.cuGraphExecDestroy(executable);
+      cu.cuGraphDestroy(template);
+    }
+    this.graphs.length = 0;
+    end(nccl, handle);
     for (const event of this.events) cu.cuEventDestroy_v2(event);
     cu.cuStreamDestroy_v2(this.stream);
-    if (this.states !== 0n) cu.cuMemFree_v2(this.states);
+    this.rollCall.release();
   }
 
   /** What kernels are queued from now on run after a collective; whoever waits for the card watches it. */
   join(work: NcclWork, event: bigint): void {
     const { context } = this.options;
     context.order(context.stream, event);
+    this.watch(work);
+  }
+  /** Has whoever waits for the card see the end of `work`. */
+  private watch(work: NcclWork): void {
+    work.joinedMs = performance.now();
     this.joined.push(work);
-    context.guards.add(this.guard);
+    this.options.context.guards.add(this.guard);
+  }
+
+  /** Whether what is queued becomes part of a graph. */
+  get isCapturing(): boolean {
+    return this.options.context.capture !== undefined;
+  }
+  /** Kernels that are captured from now on run after a collective that was; 0 where there was none. */
+  joinCaptured(event: bigint): void {
+    if (event === 0n) return;
+    const { context } = this.options;
+    context.order(context.stream, event);
+    this.free.push(event);
+  }
+  /** Kernels that are queued next come after what is under way here. */
+  beforeGraph(): void {
+    if (this.failure !== undefined) throw this.failure;
+    const { context } = this.options;
+    context.record(this.ready, this.stream);
+    context.order(context.stream, this.ready);
+  }
+  /** A graph with collectives has been queued on the stream of kernels. */
+  afterGraph(operation: Operation): void {
+    const event = this.free.pop() ?? this.newEvent();
+    this.options.context.record(event);
+    this.watch(new NcclWork(this, operation, event));
+  }
+  /** The own part of the graph that is captured, where one is. */
+  private get share(): CapturedCollectives | undefined {
+    const { context: { capture } } = this.options;
+    if (capture === undefined) return undefined;
+    let share = capture.shares.get(this) as CapturedCollectives | undefined;
+    if (share === undefined) {
+      capture.shares.set(this, share = new CapturedCollectives(this, capture.graph));
+      this.captured.add(share);
+    }
+    return share;
   }
 
   /** Forgets what has ended, and throws where the oldest of the rest is past the deadline. */
@@ -284,19 +368,26 @@ export class NcclCommunicator implements Communicator {
     throw new DeviceError(`call ${what} on ${name}`, { device: name, reason: ncclErrorText(nccl, code) });
   }
 
-  /** Queues `call` on the stream of the communicator, after what the card has queued where it reads that. */
-  private queued(operation: Operation, call: () => void, isAfterKernels = true): NcclWork {
+  /** Queues `call` on the stream of the communicator, after what the card has queued. */
+  private queued(operation: Operation, call: () => void): NcclWork {
     const { context } = this.options;
     context.enter();
-    if (isAfterKernels) {
-      context.record(this.ready);
-      context.order(this.stream, this.ready);
-    }
+    context.record(this.ready);
+    context.order(this.stream, this.ready);
+    this.share?.operations.push(operation);
+    this.queue(operation, call);
+    return new NcclWork(this, operation, this.marked());
+  }
+  /** Queues `call` on the stream of the communicator. */
+  private queue(operation: Operation, call: () => void): void {
     call();
     pollUntil(() => this.isQueued(operation), (waitedMs) => this.checkLate(operation, waitedMs), SPIN_MS);
+  }
+  /** An event at the end of the stream of the communicator. */
+  private marked(): bigint {
     const event = this.free.pop() ?? this.newEvent();
-    context.record(event, this.stream);
-    return new NcclWork(this, operation, event);
+    this.options.context.record(event, this.stream);
+    return event;
   }
 
   private newEvent(): bigint {
@@ -375,60 +466,41 @@ export class NcclCommunicator implements Communicator {
     this.check(nccl.ncclGroupEnd(), "ncclGroupEnd");
   }
 
-  /** Compares an operation among all ranks, and waits for that. */
-  private compare(operation: Operation, more: string): void {
-    const { nccl, handle } = this.options, text = `${operation.sequence} ${operation.text} ${more}`;
-    const own = hash64(text), other = BigInt.asUintN(64, ~own), words = new HostMemory(2);
-    words.words.set([own, other]);
-    this.together(operation, words, words.bytes.length, (at) => {
-      this.check(nccl.ncclAllReduce(at, at, 2n, WORDS, OPS.max, handle, this.stream), "ncclAllReduce");
-      return at;
-    }, words);
-    if (words.words[0] === own && words.words[1] === other) return;
-    this.fail(operation, `the ranks differ in what they call, or in its shapes or dtypes: ${this.tell(operation)}`);
+  /** What `queue` queues on the stream of the communicator, as a graph. */
+  private graphOf(queue: () => void): { readonly template: bigint; readonly executable: bigint } {
+    const { context } = this.options, template = context.captured(this.stream, queue);
+    return { template, executable: context.instantiated(template, "a comparison of what ranks call") };
   }
 
-  /** What each rank is about. */
-  private tell(operation: Operation): string {
-    const { nccl, handle } = this.options, { size } = this;
-    const own = new HostMemory(STATE_BYTES / 8), all = new HostMemory(size * STATE_BYTES / 8);
-    const at = operation.line === undefined ? "" : ` at ${operation.line}`;
-    new TextEncoder().encodeInto(`collective ${operation.sequence}, ${operation.text}${at}`, own.bytes);
-    this.together(operation, own, STATE_BYTES, (from) => {
-      const to = from + BigInt(STATE_BYTES);
-      this.check(nccl.ncclAllGather(from, to, BigInt(STATE_BYTES), BYTES, handle, this.stream), "ncclAllGather");
-      return to;
-    }, all);
-    return rangeOf(size).map((r) => {
-      const said = all.bytes.subarray(r * STATE_BYTES, (r + 1) * STATE_BYTES);
-      return `rank ${r}: ${new TextDecoder().decode(said).replace(/\0.*$/s, "")}`;
-    }).join("; ");
-  }
-
-  /**
-   * Brings bytes of the host to the card, calls, waits, and brings what is at the address that it gives back: no sooner,
-   * since a copy to memory of the host that is not pinned waits in the driver, where there is no deadline.
-   */
-  private together(
-    operation: Operation,
-    given: HostMemory,
-    nbytes: number,
-    call: (address: bigint) => bigint,
-    result: HostMemory,
-  ): void {
-    const { context } = this.options, { cu } = context.driver;
+  /** Starts to compare an operation among all ranks. Its end throws where they differ. */
+  private compare(operation: Operation, more: string): NcclWork {
+    const { nccl, context, handle } = this.options, { rollCall, stream } = this, { cu } = context.driver;
+    const { sequence, text } = operation, at = operation.line === undefined ? "" : ` at ${operation.line}`;
     context.enter();
-    this.states ||= context.newMemory((this.size + 1) * STATE_BYTES);
-    let at = 0n;
-    this.queued(operation, () => {
-      const { address } = given;
-      context.check(cu.cuMemcpyHtoDAsync_v2(this.states, address, BigInt(nbytes), this.stream), "write to memory");
-      at = call(this.states);
-    }, false).wait();
-    this.queued(operation, () => {
-      const length = BigInt(result.bytes.length);
-      context.check(cu.cuMemcpyDtoHAsync_v2(result.address, at, length, this.stream), "read from memory");
-    }, false).wait();
+    const place = rollCall.take(), { host, card } = place, one = BigInt(SAID_BYTES);
+    const isFirst = this.comparisons[place.index] === undefined;
+    this.comparisons[place.index]?.wait();
+    rollCall.say(place, `${sequence} ${text} ${more}`, `collective ${sequence}, ${text}${at}`);
+    const queue = (): void => {
+      this.queue(operation, () => {
+        context.check(cu.cuMemcpyHtoDAsync_v2(card, host, one, stream), "write to memory");
+        this.check(nccl.ncclAllGather(card, card + one, one, BYTES, handle, stream), "ncclAllGather");
+      });
+      // of what the library has queued by now
+      const nbytes = one * BigInt(this.size);
+      context.check(cu.cuMemcpyDtoHAsync_v2(host + one, card + one, nbytes, stream), "read from memory");
+    };
+    if (isFirst) queue();
+    else {
+      this.graphs[place.index] ??= this.graphOf(queue);
+      const { executable } = this.graphs[place.index];
+      context.check(cu.cuGraphLaunch(executable, stream), "compare what ranks call");
+    }
+    return this.comparisons[place.index] = new NcclWork(this, operation, this.marked(), () => {
+      const difference = rollCall.difference(place);
+      if (difference === undefined) return;
+      this.fail(operation, `the ranks differ in what they call, or in its shapes or dtypes: ${difference}`);
+    });
   }
 }
 
