@@ -26,6 +26,11 @@ function partsOf(indices: Tensor): number {
   return rest.every((a) => a === null) && indices.shape[0] % count === 0 ? count : 0;
 }
 
+/** Whether whoever reads a table has a part of each row. */
+function isCut(weight: Tensor): boolean {
+  return dividingMesh(weight, true) !== undefined && checkShards(weight.uop).axes[1] !== null;
+}
+
 /** A table of `vocabSize` rows. Integer shape `[...]` to `[..., embedSize]`. An index outside the table gives zeros. */
 export class Embedding {
   /** `[vocabSize, embedSize]`. */
@@ -74,7 +79,7 @@ export class Embedding {
     const hot = indices.reshape([...indices.shape, 1, 1]).eq(rows);
     const found = hot.where(weight, 0).sum(-2).reshape([...indices.shape, embedSize]);
     const count = indices.numel();
-    const parts = count === 0 || dividingMesh(weight, true) !== undefined ? 0 : partsOf(indices);
+    const parts = count === 0 || isCut(weight) ? 0 : partsOf(indices);
     if (parts === 0 || !sorts(indices.uop, count / parts, vocabSize, embedSize)) return found;
     // the same, with a gradient that sorts the indices, on each device its own
     const keys = indices.lt(0).bitwiseOr(indices.ge(vocabSize)).where(-1, indices).cast(dtypes.int32);
