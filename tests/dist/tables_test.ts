@@ -44,10 +44,11 @@ for (const [name, axes, how] of WAYS) {
     const want = await plain.call(ids).mul(by).sum().gradient([plain.weight])[0].tolist() as number[][];
     const own = ids.shard(mesh, ["data", null]).realize(), times = by.shard(mesh, ["data", null, null]).realize();
     const gradient = onGrid(() => table.call(own).mul(times).sum().gradient([table.weight])[0]);
-    const before = GlobalCounters.globalOps;
-    const got = await gradient.realize().tolist() as number[][];
-    const compared = ROWS * TEXTS * LENGTH * WIDTH;
-    assert.ok(GlobalCounters.globalOps - before < compared / 4, `${(GlobalCounters.globalOps - before) / compared}`);
+    const before = GlobalCounters.kernelCount;
+    gradient.realize();
+    // this device would go through the indices once instead of comparing them
+    assert.ok(GlobalCounters.kernelCount - before > 10, `${GlobalCounters.kernelCount - before} kernels sort nothing`);
+    const got = await gradient.tolist() as number[][];
     want.forEach((row, i) => row.forEach((x, k) => assert.ok(Math.abs(x - got[i][k]) < 1e-4, `${i} ${k}`)));
   });
 }
