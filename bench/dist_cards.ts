@@ -3,8 +3,8 @@
  *
  * For 1, 2, 4 … N cards a line of JSON each: all-reduces of float32 (`GB/s` of bus bandwidth, 2 (n - 1) / n of the bytes over
  * the time, as NCCL's own tests count), a training step of a GPT-2 of 124 M parameters in bfloat16 by data parallel (8
- * texts of 1024 tokens a card), the same with weights, gradients and what the optimizer keeps divided in memory, and a
- * ColumnLinear then RowLinear that two cards share. Times are medians by the clock, of steps that are waited for one by one.
+ * texts of 1024 tokens a card), the same with weights, gradients and what the optimizer keeps divided in memory, a
+ * ColumnLinear then RowLinear that two cards share, and what a step with some twenty collectives takes the host. Times are medians by the clock, of steps that are waited for one by one.
  * dist_peers.py prints the same of PyTorch.
  *
  * @module
@@ -43,7 +43,7 @@ const SCALES: Readonly<Record<string, Scale>> = {
     rows: 32,
   },
 };
-const QUEUED = 20, WARM = 3, STEPS = 10;
+const QUEUED = 20, WARM = 3, STEPS = 10, HOST_LAYERS = 10, HOST_STEPS = 200;
 
 type Row = Record<string, number | string>;
 
@@ -129,6 +129,35 @@ async function columnsThenRows(scale: string, mesh: dist.Mesh): Promise<Row> {
   return { name: "column, row", ms, tflops: 16 * rows * features ** 2 / ms / 1e9 };
 }
 
+/** What a replay of a step of small layers, divided in memory, takes the host: the card is idle before each. */
+async function hostOfStep(mesh: dist.Mesh): Promise<Row> {
+  const layers = Array.from({ length: HOST_LAYERS }, () => new nn.Linear(64, 64));
+  state.place(layers, mesh, { shard: "data" });
+  const optimizer = new nn.optim.SGD(state.getParameters(layers), { lr: 0.02 });
+  const x = Tensor.ones([64, 64]).contiguous().shard(mesh, ["data", null]).realize(), times: number[] = [];
+  const step = jit((x: Tensor) =>
+    Tensor.train(() => {
+      optimizer.zeroGrad();
+      const loss = layers.reduce((t, l) => l.call(t).tanh(), x).square().mean().backward();
+      optimizer.step();
+      return loss.realize();
+    })
+  );
+  for (let i = 0; i < HOST_STEPS; i++) {
+    const start = performance.now();
+    step(x);
+    times.push(performance.now() - start);
+    await Device.get(Device.default).synchronize();
+  }
+  const before = GlobalCounters.collectiveCount;
+  step(x);
+  return {
+    name: "host of a step",
+    ms: median(times.slice(HOST_STEPS / 2)),
+    collectives: GlobalCounters.collectiveCount - before,
+  };
+}
+
 /** What one rank measures; rank 0 prints it. */
 async function measureRank(scale: string): Promise<void> {
   await dist.init();
@@ -138,7 +167,9 @@ async function measureRank(scale: string): Promise<void> {
   if (n > 1) { for (const row of await allReduces(SCALES[scale].reduces)) say(row); }
   if (n <= 2) say(await columnsThenRows(scale, meshOf({ model: n })));
   say(await gptStep(scale, meshOf({ data: n, model: 1 }), false));
-  if (n > 1) say(await gptStep(scale, meshOf({ data: n, model: 1 }), true));
+  if (n === 1) return;
+  say(await gptStep(scale, meshOf({ data: n, model: 1 }), true));
+  say(await hostOfStep(meshOf({ data: n })));
 }
 
 /** Runs this with 1, 2, 4 … `cards` ranks one after the other, each with a card of its own; how many failed. */

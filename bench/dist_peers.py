@@ -3,6 +3,7 @@
 usage: torchrun --nproc-per-node N dist_peers.py   (N cards of one host)"""
 import json, os, statistics, time
 import torch, torch.distributed as dist, torch.nn as nn, torch.nn.functional as F
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
@@ -81,4 +82,21 @@ for compiled in (False, True):
     say(name="gpt2 compiled" if compiled else "gpt2", ms=ms, texts_s=8 * size / ms * 1e3)
     del model, net, optimizer
     torch.cuda.empty_cache()
+if size > 1:
+    net = Gpt().cuda()
+    for block in net.blocks:
+        fully_shard(block)
+    fully_shard(net)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-4, fused=True)
+    tokens = torch.randint(0, 50304, (8, 1024), device="cuda")
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            loss = net(tokens)
+        loss.backward()
+        optimizer.step()
+
+    ms = median(step)
+    say(name="gpt2 divided", ms=ms, texts_s=8 * size / ms * 1e3)
 dist.destroy_process_group()
