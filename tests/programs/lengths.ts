@@ -20,8 +20,8 @@ export interface LengthProgram {
   /** Lengths of each call. */
   readonly at: readonly (readonly number[])[];
   readonly run: (xs: Tensor[], ns: Tensor[]) => Tensor | Tensor[];
-  // deno-lint-ignore no-explicit-any -- lists of whatever depth the program's arrays have
-  readonly want: (xs: any[], ns: number[]) => unknown[];
+  /** The same, of lists of numbers. */
+  want(xs: unknown[], ns: number[]): unknown[];
   /** Which arrays have gradients. */
   readonly slopes?: readonly number[];
   readonly near?: number;

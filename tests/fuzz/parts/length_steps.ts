@@ -112,7 +112,11 @@ function places(v: Value, axis: Axis): Tensor {
 
 /** A condition on places: as a tensor, as text, and as a function. */
 function mask(v: Value, draw: Draw): [Tensor, string, (i: number, j: number, call: Call) => boolean] {
-  const { random } = draw, axis = axisOf(draw), at = place(draw), a = places(v, axis), b = places(v, axis === 0 ? 1 : 0);
+  const { random } = draw,
+    axis = axisOf(draw),
+    at = place(draw),
+    a = places(v, axis),
+    b = places(v, axis === 0 ? 1 : 0);
   const own = (i: number, j: number): number => axis === 0 ? i : j, other = (i: number, j: number): number => own(j, i);
   return random.pick<[Tensor, string, (i: number, j: number, call: Call) => boolean]>([
     [a.lt(at.size), `at${axis} < ${at.text}`, (i, j, call) => own(i, j) < at.at(call)],
@@ -132,7 +136,13 @@ function folded(g: Grid, how: Fold): Grid {
     : g.dtype.startsWith("u")
     ? "uint32"
     : "int32";
-  const none = how === "sum" ? 0 : how === "prod" ? 1 : how === "max" ? LEAST[dtype] ?? -Infinity : MOST[dtype] ?? Infinity;
+  const none = how === "sum"
+    ? 0
+    : how === "prod"
+    ? 1
+    : how === "max"
+    ? LEAST[dtype] ?? -Infinity
+    : MOST[dtype] ?? Infinity;
   const add = (a: number, x: number): number =>
     how === "sum"
       ? as(dtype, a + x)
@@ -332,8 +342,11 @@ const LIST: readonly Step[] = [
       tensor: part(0).sub(part(2 * k)).add(v.tensor),
       text: `${v.text}.stencil${axis}(${k})`,
       want: (call) =>
-        along(axis, v.want(call), (g) =>
-          each(g, (x, i, j) => (g.data[i - k]?.[j] ?? 0) - (g.data[i + k]?.[j] ?? 0) + x)),
+        along(
+          axis,
+          v.want(call),
+          (g) => each(g, (x, i, j) => (g.data[i - k]?.[j] ?? 0) - (g.data[i + k]?.[j] ?? 0) + x),
+        ),
     };
   },
   function combine(v, draw) {
@@ -380,9 +393,10 @@ const LIST: readonly Step[] = [
   },
 ];
 
-/** The steps, and what a program begins with. */
-export const STEPS: { readonly list: readonly Step[]; readonly start: (draw: Draw) => Value } = {
+/** Steps, those whose conditions change along loops, and what a program begins with. */
+export const STEPS: Record<"list" | "joining", readonly Step[]> & { readonly start: (draw: Draw) => Value } = {
   list: LIST,
+  joining: LIST.filter((f) => /^(cat|pad|either|fold|product|window)$/.test(f.name)),
   start(draw) {
     const sizes = [0, 1].map(() => draw.random.below(4) === 0 ? fixed(draw.random.int(1, 20)) : length(draw));
     const v = draw.leaf(sizes[0], sizes[1]);
