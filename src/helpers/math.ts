@@ -79,8 +79,8 @@ export function sameArray<T>(a: readonly T[], b: readonly T[]): boolean {
 }
 
 /**
- * The smallest groups of axes that two shapes of as many elements, none 0, have in common: axes `i0` to `i1` of `from` hold as
- * many as axes `j0` to `j1` of `to`.
+ * The smallest groups of axes that two shapes of as many elements have in common: axes `i0` to `i1` of `from` hold as many as
+ * axes `j0` to `j1` of `to`. Of shapes of no element, those behind the last 0 of the other may hold more.
  */
 export function axisGroups(
   from: readonly number[],
@@ -90,8 +90,9 @@ export function axisGroups(
   for (let i = 0, j = 0; i < from.length || j < to.length;) {
     const i0 = i, j0 = j;
     let a = i < from.length ? from[i++] : 1, b = j < to.length ? to[j++] : 1;
-    while (a !== b) {
-      if (a < b) a *= from[i++];
+    while (a !== b && (i < from.length || j < to.length)) {
+      const isShort = b === 0 || (a !== 0 && a < b);
+      if (isShort ? i < from.length : j === to.length) a *= from[i++];
       else b *= to[j++];
     }
     groups.push({ i0, i1: i, j0, j1: j });

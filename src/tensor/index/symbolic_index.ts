@@ -87,7 +87,7 @@ export function cutVariables(action: string, u: UOp, indices: readonly Index[]):
     (n: number, x) => n + (x === null || x === "..." ? 0 : x instanceof TensorBase && x.dtype.isBool ? x.ndim : 1),
     0,
   );
-  const rank = shapeOf(u).length, whole = u;
+  const rank = shapeOf(u).length;
   let axis = 0;
   const rest = indices.map((x): Index => {
     if (x === "...") axis += Math.max(0, rank - used);
@@ -118,7 +118,7 @@ export function cutVariables(action: string, u: UOp, indices: readonly Index[]):
     u = window(u, at, from, int(1));
     return 0;
   });
-  return u === whole ? undefined : { u, rest };
+  return rest.every((x, i) => x === indices[i]) ? undefined : { u, rest };
 }
 
 /** The inverse of one movement of a cut at variables: what it moved, where it came from, and zero elsewhere. */

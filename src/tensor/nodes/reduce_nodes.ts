@@ -13,7 +13,7 @@ import { identityOf } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, type UOp, uop } from "../../uop/core/uop.ts";
-import { extentsOf } from "../../uop/graph/extent.ts";
+import { extentsOf, withExtents } from "../../uop/graph/extent.ts";
 import { negNode } from "./compare_nodes.ts";
 import { detachNode, floatConst } from "./numeric.ts";
 import { scalarConst } from "./scalars.ts";
@@ -24,25 +24,30 @@ export function reduceNode(x: UOp, op: Ops, axes: readonly number[]): UOp {
   const real = axes.filter((a) => shape[a] !== 1);
   if (real.length === 0) return x;
   if (real.some((a) => shape[a] === 0)) {
-    const out = shape.map((n, i) => axes.includes(i) ? 1 : n);
-    const nothing = broadcastTo(scalarConst(identityOf(op, x.dtype), x.dtype), out);
+    const nothing = ofNothing(x, axes, scalarConst(identityOf(op, x.dtype), x.dtype));
     if (!x.dtype.isFloat || op === Ops.MAX) return nothing;
     // Zeros that depend on x: its gradient is nothing, but that of what was broadcast into it is zeros.
-    const none = shape.map((n, i): [number, number] => axes.includes(i) ? [0, Math.min(n, 1)] : [0, n]);
+    const extents = extentsOf(x), open = real.filter((a) => extents?.[a] !== undefined);
+    const none = shape.map((n, i): [number, number] =>
+      real.includes(i) && !open.includes(i) ? [0, Math.min(n, 1)] : [0, n]
+    );
     const grow = shape.map((n, i): [number, number] => [0, axes.includes(i) && n === 0 ? 1 : 0]);
-    return pad(shrink(x, none), grow).add(nothing);
+    return reduceNode(pad(shrink(x, none), grow), Ops.ADD, open).add(nothing);
   }
   return uop(Ops.REDUCE, x.dtype, [x], new ReduceArg(op, real));
+}
+
+/** A value for each place beside `axes` of `x`, which have no elements. */
+function ofNothing(x: UOp, axes: readonly number[], value: UOp): UOp {
+  const sizes = extentsOf(x)?.map((e, i) => axes.includes(i) ? undefined : e) ?? null;
+  return withExtents(broadcastTo(value, shapeOf(x).map((n, i) => axes.includes(i) ? 1 : n)), sizes);
 }
 
 /** The smallest along `axes`, which stay with size 1. */
 export function minAlong(x: UOp, axes: readonly number[]): UOp {
   const d = x.dtype;
   const shape = shapeOf(x);
-  if (axes.some((a) => shape[a] === 0)) {
-    const out = shape.map((n, i) => axes.includes(i) ? 1 : n);
-    return broadcastTo(scalarConst(d.isInt ? mostInt(d) : dtypeMax(d), d), out);
-  }
+  if (axes.some((a) => shape[a] === 0)) return ofNothing(x, axes, scalarConst(d.isInt ? mostInt(d) : dtypeMax(d), d));
   const invert = (u: UOp) => d.isFloat ? negNode(u) : u.xor(scalarConst(-1, d));
   return invert(reduceNode(invert(x), Ops.MAX, axes));
 }
@@ -50,9 +55,7 @@ export function minAlong(x: UOp, axes: readonly number[]): UOp {
 /** The largest of bools or words along `axes`, which stay with size 1; 0 where there is nothing. */
 export function orReduce(x: UOp, axes: readonly number[]): UOp {
   const shape = shapeOf(x);
-  if (axes.some((a) => shape[a] === 0)) {
-    return broadcastTo(constant(0, x.dtype), shape.map((n, i) => axes.includes(i) ? 1 : n));
-  }
+  if (axes.some((a) => shape[a] === 0)) return ofNothing(x, axes, constant(0, x.dtype));
   const made = reduceNode(x, Ops.MAX, axes), extents = extentsOf(x);
   if (axes.every((a) => extents?.[a] === undefined || vmin(extents[a]!) > 0)) return made;
   return made.alu(Ops.MAX, constant(0, x.dtype)); // of nothing it is the least there is

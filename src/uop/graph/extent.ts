@@ -225,6 +225,7 @@ function reshaped(u: UOp, x: Extents): Extents {
     let inner = 1, rest = 1;
     for (let k = first + 1; k < i1; k++) inner *= from[k];
     for (let k = target + 1; k < j1; k++) rest *= to[k];
+    if (j0 === j1 || inner === 0 || rest === 0) continue; // of no element, whatever the size
     const elements = productOf(e, int(inner));
     if (!simplifySize(elements.floorMod(rest)).isConst(0)) {
       refuse(u, first, e, `it does not split into parts of ${rest}; pad it to a multiple`);
