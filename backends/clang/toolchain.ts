@@ -156,13 +156,13 @@ const RUNTIME_FLAGS: readonly string[] = ["-x", "c", "-std=gnu11", "-O2", "-fPIC
 export const RUNTIME_LIBRARIES: readonly string[] = build.os === "darwin" ? [] : ["-lpthread", "-ldl"];
 /** The commands that make `made` of the source of the runtime. */
 export function runtimeCommands(path: string, source: string, made: string): Pick<Job, "args" | "next"> {
-  const object = `${made}.o`, flags = RUNTIME_FLAGS, libraries = RUNTIME_LIBRARIES;
-  if (!linksApart()) return { args: [path, ...flags, "-shared", "-o", made, source, ...libraries] };
+  const object = `${made}.o`, linked = ["-shared", "-o", made, object, ...RUNTIME_LIBRARIES, "-lc"];
+  if (!linksApart()) return { args: [path, ...RUNTIME_FLAGS, "-shared", "-o", made, source, ...RUNTIME_LIBRARIES] };
   // a linker that is asked by itself is to refuse where something is in no library
-  const next = [["ld", "-z", "defs"], [path]].map((
-    linker,
-  ) => [...linker, "-shared", "-o", made, object, ...libraries, "-lc"]);
-  return { args: [path, ...flags, "-c", "-o", object, source], next };
+  return {
+    args: [path, ...RUNTIME_FLAGS, "-c", "-o", object, source],
+    next: [["ld", "-z", "defs", ...linked], [path, ...linked]],
+  };
 }
 
 /** The arguments that print the predefined macros. */
@@ -288,7 +288,7 @@ export function anotherChance(cache: ObjectCache, attempt: number, log: string):
 }
 
 /**
- * Whether the linker is started by us: a driver of LLVM that has two things to do starts itself again, and its libraries take
+ * Whether we may start the linker: a driver of LLVM that has two things to do starts itself again, and its libraries take
  * longer to load than many a kernel to compile.
  */
 function linksApart(): boolean {
