@@ -28,8 +28,8 @@ import {
   PROBE_ARGS,
   readLog,
   runAll,
-  RUNTIME_FLAGS,
   RUNTIME_LIBRARIES,
+  runtimeCommands,
   type Toolchain,
   whyUnavailable,
 } from "./toolchain.ts";
@@ -304,8 +304,8 @@ function prepare(path: string, root: string): Prepared {
     cache.inFolder((folder) => {
       const name = cache.newName(".so"), source = `${folder}/runtime.c`, log = `${folder}/runtime.log`;
       Deno.writeTextFileSync(source, RUNTIME_SOURCE);
-      const args = [path, ...RUNTIME_FLAGS, "-o", `${folder}/runtime.so`, source, ...RUNTIME_LIBRARIES];
-      runAll([{ args, made: `${folder}/runtime.so`, final: `${cache.folder}/${name}`, log }, macros(folder)]);
+      const made = `${folder}/runtime.so`, final = `${cache.folder}/${name}`;
+      runAll([{ ...runtimeCommands(path, source, made), made, final, log }, macros(folder)]);
       printed = Deno.readTextFileSync(`${folder}/macros`);
       try {
         cache.add(name, [[key, "dino_run"]]);

@@ -53,8 +53,11 @@ export class ClangProgram implements Program {
 type Progress = (done: number, nextMs: number) => void;
 const silent: Progress = () => {};
 
-/** Compiling takes about so long for a character of generated text; a unit of so many is enough for one compiler. */
-const COST_MS = 0.012, ROUND_COST = 150_000;
+/**
+ * Compiling takes about so long for a character of generated text. A unit of so many is enough for one compiler; where there
+ * are fewer, another would take longer to start than it saves.
+ */
+const COST_MS = 0.005, MOST_COST = 400_000, LEAST_COST = 10_000;
 
 /** A kernel to compile, and its text under the name "kernel". */
 interface Missing {
@@ -149,8 +152,8 @@ export class ClangCompiler implements Compiler {
     const own = [...missing].filter(([, { program }]) => program.text !== undefined);
     const generated = [...missing].filter(([, { program }]) => program.text === undefined);
     const total = generated.reduce((sum, [, { source }]) => sum + source.body.length, 0);
-    const rounds = Math.ceil(total / (this.cores * ROUND_COST)),
-      count = Math.min(this.cores * rounds, generated.length);
+    const rounds = Math.ceil(total / (this.cores * MOST_COST));
+    const count = Math.min(this.cores * rounds, Math.ceil(total / LEAST_COST), generated.length);
     const bins = Array.from({ length: count }, () => ({ cost: 0, keys: [] as string[] }));
     for (const [key, { source }] of generated.sort((a, b) => b[1].source.body.length - a[1].source.body.length)) {
       const bin = bins.reduce((best, b) => b.cost < best.cost ? b : best);

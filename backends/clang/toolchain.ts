@@ -151,9 +151,19 @@ const GCC_FLAGS: readonly string[] = ["-fno-tree-loop-vectorize"];
 const CLANG_FLAGS: readonly string[] = ["-fno-slp-vectorize", "-mllvm", "-combiner-store-merging=false"];
 
 /** Flags for the runtime: for any processor of this architecture. */
-export const RUNTIME_FLAGS: readonly string[] = ["-x", "c", "-std=gnu11", "-O2", "-fPIC", "-w", "-shared"];
+const RUNTIME_FLAGS: readonly string[] = ["-x", "c", "-std=gnu11", "-O2", "-fPIC", "-w"];
 /** What the runtime is linked with, after the source. */
 export const RUNTIME_LIBRARIES: readonly string[] = build.os === "darwin" ? [] : ["-lpthread", "-ldl"];
+/** The commands that make `made` of the source of the runtime. */
+export function runtimeCommands(path: string, source: string, made: string): Pick<Job, "args" | "next"> {
+  const object = `${made}.o`, linked = ["-shared", "-o", made, object, ...RUNTIME_LIBRARIES, "-lc"];
+  if (!linksApart()) return { args: [path, ...RUNTIME_FLAGS, "-shared", "-o", made, source, ...RUNTIME_LIBRARIES] };
+  // a linker that is asked by itself is to refuse where something is in no library
+  return {
+    args: [path, ...RUNTIME_FLAGS, "-c", "-o", object, source],
+    next: [["ld", "-z", "defs", ...linked], [path, ...linked]],
+  };
+}
 
 /** The arguments that print the predefined macros. */
 export const PROBE_ARGS: readonly string[] = [NATIVE, "-dM", "-E", "-x", "c", "/dev/null"];
@@ -209,25 +219,27 @@ function cleaning(folder: string): [before: string, after: string] {
 
 /** Starts all jobs at once and waits for them; a job that fails leaves its log and makes nothing. */
 export function runAll(jobs: readonly Job[]): void {
-  if (!mayRun("/bin/sh")) {
-    clangCounters.compilers += jobs.length;
-    return runEach(jobs);
-  }
+  clangCounters.compilers += jobs.length;
+  if (!mayRun("/bin/sh")) return runEach(jobs);
   const { log } = jobs[0], [before, after] = cleaning(temporaryOf(log) ?? log.slice(0, log.lastIndexOf("/")));
   const words = (args: readonly string[]): string => args.map(quote).join(" ");
-  const script = jobs.map((j) => {
-    const first = `${words(j.args)} 2>${quote(j.log)}${j.stdout ? ` >${quote(j.stdout)}` : ""}`;
-    const next = (j.next ?? []).map((args) => `${words(args)} 2>>${quote(j.log)}`).join(" || ");
-    const command = next === "" ? first : `${first} && { ${next}; }`;
-    return `(${command}${j.final !== undefined ? ` && mv ${quote(j.made!)} ${quote(j.final)}` : ""}) </dev/null &`;
+  // the shell says which have succeeded
+  const script = jobs.map((j, i) => {
+    const first = `${words(j.args)} 2>${quote(j.log)} >${quote(j.stdout ?? "/dev/null")}`;
+    const next = (j.next ?? []).map((args) => `${words(args)} 2>>${quote(j.log)} >/dev/null`).join(" || ");
+    return `(${next === "" ? first : `${first} && { ${next}; }`} && echo ${i}) </dev/null &`;
   });
-  clangCounters.compilers += jobs.length;
+  let said: Uint8Array;
   try {
-    // the linker and mv are found even where PATH leads nowhere
+    // the linker is found even where PATH leads nowhere
     const text = `PATH="$PATH:/usr/local/bin:/usr/bin:/bin"\n${before}${script.join("\n")}\nwait${after}`;
-    runProgram("/bin/sh", ["-c", text], "null", "null");
+    said = runProgram("/bin/sh", ["-c", text], "piped", "null").stdout;
   } catch (error) {
     throw new DeviceError("start the C compiler", { device: "CLANG", reason: String(error), cause: error });
+  }
+  for (const i of new TextDecoder().decode(said).match(/\d+/g) ?? []) {
+    const { made, final } = jobs[Number(i)];
+    if (final !== undefined) Deno.renameSync(made!, final);
   }
 }
 
@@ -276,11 +288,11 @@ export function anotherChance(cache: ObjectCache, attempt: number, log: string):
 }
 
 /**
- * Whether the linker is started by us: a driver of LLVM that has two things to do starts itself again, and its libraries take
+ * Whether we may start the linker: a driver of LLVM that has two things to do starts itself again, and its libraries take
  * longer to load than many a kernel to compile.
  */
-function linksApart({ version }: Toolchain): boolean {
-  return build.os === "linux" && /clang/i.test(version) && mayRun("/bin/sh");
+function linksApart(): boolean {
+  return build.os === "linux" && mayRun("/bin/sh");
 }
 
 function compileOnce(tool: Toolchain, cache: ObjectCache, units: readonly Unit[]): Failure[] {
@@ -292,7 +304,9 @@ function compileOnce(tool: Toolchain, cache: ObjectCache, units: readonly Unit[]
     runAll(names.map((name, i) => {
       const [source, object, made] = ["c", "o", "so"].map((ending) => `${folder}/${i}.${ending}`);
       const files = { made, final: `${cache.folder}/${name}`, log: `${folder}/${i}.log` };
-      if (!linksApart(tool)) return { args: [tool.path, ...tool.flags, "-o", made, source], ...files };
+      if (!linksApart() || !/clang/i.test(tool.version)) {
+        return { args: [tool.path, ...tool.flags, "-o", made, source], ...files };
+      }
       const flags = tool.flags.filter((f) => !LINK.includes(f));
       const next = [["ld", "-shared", "-o", made, object], [tool.path, ...LINK, "-o", made, object]];
       return { args: [tool.path, ...flags, "-c", "-o", object, source], next, ...files };

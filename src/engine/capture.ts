@@ -28,6 +28,8 @@ export interface CapturedStep {
   readonly program: Program | undefined;
   /** Values of scalar arguments by name. */
   readonly vars: ReadonlyMap<string, number>;
+  /** The names of those that are arguments of the call. */
+  readonly given: ReadonlySet<string>;
   /** The user's line, where recorded. */
   readonly line: Line | undefined;
 }
@@ -81,11 +83,11 @@ export class Recording implements Capture {
 
   /** Takes the steps of a schedule that has run. */
   add(bound: BoundSchedule): void {
-    const { variant: { items, programs }, vars, lines } = bound;
+    const { variant: { items, programs }, vars, given, lines } = bound;
     const numbers = bound.buffers.map((b, e) => this.numberOf(b, bound.storages[e]));
     items.forEach((item, i) => {
       const entries = item.entries.map((e) => numbers[e]);
-      this.steps.push({ item, entries, program: programs!.get(item), vars, line: lines?.[i] });
+      this.steps.push({ item, entries, program: programs!.get(item), vars, given, line: lines?.[i] });
     });
     for (const storage of bound.made) this.made.add(storage);
     for (const { storage, writes } of bound.written) {

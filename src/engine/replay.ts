@@ -53,7 +53,7 @@ export interface ReplaySpec {
   /** Storages that existed in name before the call, and were first filled in it: filled once, never again. */
   readonly older: ReadonlySet<Storage>;
   /** How a scalar argument follows from a call; undefined where it is the same in all. */
-  variable(name: string, value: number): ((call: Call) => number) | undefined;
+  variable(name: string, value: number, isGiven: boolean): ((call: Call) => number) | undefined;
 }
 
 /** A buffer argument that each call brings. */
@@ -330,14 +330,16 @@ function hoist(
   for (const { writes } of steps) for (const e of writes) writers.set(e, (writers.get(e) ?? 0) + 1);
   const kept = entries.slice(), constants = new Map<number, Storage>(), rest: Step[] = [], once: Step[] = [];
   for (const step of steps) {
-    const { reads, writes, program, item, vars } = step;
+    const { reads, writes, program, item, vars, given } = step;
     const fixed = reads.every((e) => constants.has(e) || entries[e].storage?.staging === true) && writes.length > 0 &&
       writes.every((e) => {
         const { isInner, buffer } = entries[e];
         return isInner && writers.get(e) === 1 && !reads.includes(e) && buffer.nbytes <= KEEP_CONSTANT;
       }) &&
       !(program !== undefined &&
-        varNamesIn(program, item.vars).some((name) => spec.variable(name, vars.get(name) ?? 0) !== undefined));
+        varNamesIn(program, item.vars).some((name) => (
+          spec.variable(name, vars.get(name) ?? 0, given.has(name)) !== undefined
+        )));
     if (!fixed) {
       rest.push(step);
       continue;
@@ -527,7 +529,7 @@ function makeStep(
     flops += program.linear.flops;
     bytes += program.linear.bytes;
     varNamesOf(item).forEach((name, position) => {
-      const value = spec.variable(name, values[position]);
+      const value = spec.variable(name, values[position], step.given.has(name));
       if (value !== undefined) vars.push({ launch, position, value });
     });
   });

@@ -20,7 +20,6 @@ import { argOf } from "../uop/core/args.ts";
 import { TextArg } from "../uop/core/custom_arg.ts";
 import { Ops } from "../uop/core/ops.ts";
 import { toposort, type UOp, uop, variable } from "../uop/core/uop.ts";
-import { ARGUMENT } from "../uop/graph/extent.ts";
 import { rebuild } from "../uop/rewrite/walk.ts";
 import { RANDOM_VARIABLES } from "../tensor/nodes/random.ts";
 import { type CapturedCall, readBuffer } from "./export_capture.ts";
@@ -385,7 +384,7 @@ class Planner {
         scalar = { kind: "counter", offset };
       } else if (random === 1) scalar = { kind: "counterHigh" };
       else if (random > 1) scalar = { kind: "seed", word: random === 2 ? 0 : 1 };
-      else scalar = { kind: "variable", name: this.variableName(word.slice(0, -ARGUMENT.length)) };
+      else scalar = { kind: "variable", name: this.variableName(word) };
       const short = own.take(scalar.kind === "variable" ? scalar.name : scalar.kind);
       renamed.set(inKernel[position], short);
       scalars.set(short, scalar);

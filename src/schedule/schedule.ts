@@ -22,7 +22,7 @@ import { bufferNode, int, sink, type UOp, uop, variable } from "../uop/core/uop.
 import { owesNotes } from "../uop/core/notes.ts";
 import { runWork } from "../uop/rewrite/record.ts";
 import { rebuildAll } from "../uop/rewrite/walk.ts";
-import { extentsOf, isBoundNode, window, withExtents } from "../uop/graph/extent.ts";
+import { ARGUMENT, extentsOf, isBoundNode, window, withExtents } from "../uop/graph/extent.ts";
 import { latest, resolve, unshaped, viewsOfRealized, writeBecomes } from "../uop/graph/resolve.ts";
 import { notePartsWritten } from "../uop/graph/untouched.ts";
 import { nodeView } from "../uop/graph/view.ts";
@@ -77,6 +77,8 @@ export interface BoundSchedule {
   readonly lines: readonly (Line | undefined)[] | undefined;
   /** Values of scalar arguments by name. */
   readonly vars: ReadonlyMap<string, number>;
+  /** The names of those that are arguments of a function that is being captured. */
+  readonly given: ReadonlySet<string>;
   /** Buffers to free when it has run. */
   readonly temporaries: readonly Buffer[];
   /** Storages that it writes in place, with the number of writes. */
@@ -226,10 +228,7 @@ function lower({ key, real }: Keyed, free: Arguments, views: boolean): Variant {
 
 /** Names of the bound variables, in the key's order. */
 function boundNamesOf({ boundAt, order }: GraphKey): string[] {
-  return boundAt.map((at, i) => {
-    const { src, arg } = order[at];
-    return `${argOf(src[0], Ops.VARIABLE).name}${arg ?? ""}_${i}`;
-  });
+  return boundAt.map((at, i) => `${argOf(order[at].src[0], Ops.VARIABLE).name}_${i}`);
 }
 
 /** A template as the variant for a key. */
@@ -472,6 +471,7 @@ function bind(
   partBuffers(variant, key, take !== undefined);
   const vars = new Map<string, number>();
   key.bound.forEach((v, i) => vars.set(variant.boundNames[i], v));
+  const given = new Set(variant.boundNames.filter((_, i) => key.order[key.boundAt[i]].arg === ARGUMENT));
   for (const i of variant.free.constants) vars.set(`c${i}`, key.constants[i]);
   for (const [i, { unit, first }] of variant.free.offsets) {
     if (first === i) vars.set(`o${i}`, key.offsets[i].value / unit);
@@ -551,7 +551,20 @@ function bind(
     for (const storage of fresh) settleWrites(storage);
   };
   const { order } = key;
-  return { variant, buffers, lines, vars, temporaries: blocks, written, storages, made: fresh, order, cached, commit };
+  return {
+    variant,
+    buffers,
+    lines,
+    vars,
+    given,
+    temporaries: blocks,
+    written,
+    storages,
+    made: fresh,
+    order,
+    cached,
+    commit,
+  };
 }
 
 /** How many views of memory there are that are told apart by number. */

@@ -87,7 +87,18 @@ export function kernelText(nodes: readonly UOp[]): string | undefined {
   }
 }
 
+/** Whether what a text of {@linkcode kernelText} says of carriers is all of them. */
+export function isReadable(text: string): boolean {
+  return !text.includes(`"${OWN_CARRIERS.name}"`);
+}
+
 /** What {@linkcode kernelText} was given. @throws {FormatError} where there was a carrier of a program's own */
 export function kernelsOfText(text: string): UOp[] {
   return kernelsOfGraph(JSON.parse(text));
+}
+
+/** The same; undefined where it reads back as another: of nodes that are equal and yet two, one would be left. */
+export function sameKernelsOfText(text: string): UOp[] | undefined {
+  const kernels = kernelsOfText(text);
+  return kernelText(kernels) === text ? kernels : undefined;
 }

@@ -24,7 +24,7 @@ import {
   type StoreCounts,
   storeNow,
 } from "./disk_store.ts";
-import { kernelsOfText, kernelText } from "./kernel_data.ts";
+import { isReadable, kernelText, sameKernelsOfText } from "./kernel_data.ts";
 import { schedules } from "./schedule_store.ts";
 
 /** A parameter as JSON. */
@@ -52,10 +52,7 @@ export interface ProgramText {
   readonly list: string;
 }
 
-/**
- * A lowered kernel as text, which reads back as the same; undefined for one that does not. @param compiled
- * {@linkcode Program.key}
- */
+/** A lowered kernel as text; undefined for one that has none. @param compiled {@linkcode Program.key} */
 export function programText(p: LinearProgram, compiled?: string): ProgramText | undefined {
   const { name, flops, bytes, threads, opts, streams, uops } = p;
   if (p.text !== undefined || p.grid !== undefined || p.maps !== undefined) return undefined;
@@ -64,8 +61,7 @@ export function programText(p: LinearProgram, compiled?: string): ProgramText | 
     q === undefined ? null : [q.dtype.scalar.name, q.dtype.count, q.size, q.reads, q.writes]
   ));
   const list = kernelText(uops);
-  // of nodes that are equal and yet two, one would be left
-  if (list === undefined || kernelText(kernelsOfText(list)) !== list) return undefined;
+  if (list === undefined || !isReadable(list)) return undefined;
   const hasVars = p.vars.length > 0;
   const head = { name, flops, bytes, threads, params, opts, streams, compiled, hasVars } satisfies Head;
   return { head: JSON.stringify(head), list };
@@ -128,16 +124,16 @@ export function loweredKey(ast: UOp, renderer: Renderer): string | undefined {
   return digest(`${identity}\n${LOWERING_FLAGS.map((f) => envNumber(f)).join()}\n${text}`);
 }
 
-/** The kernel that a store has under a key. @param lower makes it anew, where its list is damaged */
+/** The kernel that a store has under a key. @param lower makes it anew, where its list is not what it was */
 function read(store: DiskStore, key: string, lower: () => LinearProgram): LinearProgram | undefined {
   const head = store.use(key, [0], storeStats);
   if (head === undefined) return undefined;
   const place: Place = { store, key, isOwed: false };
   const made = programFrom(head[0], () => {
-    const list = store.lines(key, [1], storeStats);
-    if (list !== undefined) {
+    const list = store.lines(key, [1], storeStats), uops = list && sameKernelsOfText(list[0]);
+    if (uops !== undefined) {
       storeStats.lists++;
-      return kernelsOfText(list[0]);
+      return uops;
     }
     place.isOwed = true;
     return lower().uops;

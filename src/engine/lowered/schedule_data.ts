@@ -18,7 +18,14 @@ import type { UOp } from "../../uop/core/uop.ts";
 import { GradientArg } from "../../uop/graph/given_gradient.ts";
 import { type GraphData, plainData, recordData, Table } from "../../uop/graph/graph_data.ts";
 import { namesOfPrograms } from "./disk_store.ts";
-import { kernelGraph, kernelsOfGraph, kernelsOfText, kernelText } from "./kernel_data.ts";
+import {
+  isReadable,
+  kernelGraph,
+  kernelsOfGraph,
+  kernelsOfText,
+  kernelText,
+  sameKernelsOfText,
+} from "./kernel_data.ts";
 
 /** Arguments of a graph as text: each once. */
 class ArgTexts {
@@ -128,7 +135,7 @@ export function scheduleLines(
   }
   const list = kernelText(kernels.rows);
   // carriers of a program's own are read by nobody
-  if (list === undefined || list.includes('"OwnCarrier"') || kernelText(kernelsOfText(list)) !== list) return undefined;
+  if (list === undefined || !isReadable(list) || sameKernelsOfText(list) === undefined) return undefined;
   const head: Head = {
     entries: entries.map((e) => ({ ...e, dtype: dtypeData(e.dtype) })),
     steps,

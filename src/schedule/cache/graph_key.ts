@@ -124,7 +124,7 @@ export function graphKey(roots: readonly UOp[], extra: readonly Arg[] = [], exac
     } else if (u.op === Ops.BIND) {
       bound.push(u.src[1].value);
       boundAt.push(i);
-      args.push(u.src[0].arg, u.arg);
+      args.push(u.src[0].arg); // a schedule is the same whoever binds
     } else if ((u.op === Ops.SHRINK || u.op === Ops.PAD) && !exact) {
       if (takeOffsets(u, ints, offsets)) args.push(u.arg);
     } else {

@@ -236,6 +236,7 @@ class Fuser extends ReduceReads implements ToldPlan {
     order: readonly UOp[],
     readonly capsOf: (kernel: UOp) => FusionCaps,
     inPlace: ReadonlySet<UOp>,
+    private readonly readers: ReadonlyMap<UOp, readonly UOp[]>,
   ) {
     super(order, inPlace);
   }
@@ -356,7 +357,7 @@ class Fuser extends ReduceReads implements ToldPlan {
 
   private get around(): Surroundings {
     return this.surroundings ??= {
-      readers: readersIn(this.order),
+      readers: this.readers,
       isStored: (v) => isLeaf(v) || this.realized.has(v),
       isIn: (v, k) => this.realized.has(v) ? v === k : this.of(v).contexts.some((c) => c.kernel === k),
     };
@@ -431,13 +432,12 @@ class Fuser extends ReduceReads implements ToldPlan {
    */
   private isTiled(u: UOp, c: Context): boolean {
     if (c.kernel.op === Ops.STORE || numelOf(c.kernel) < MIN_RESULTS || this.capsOf(c.kernel).hasGrid) return false;
-    const outputs = outputRanges(shapeOf(c.kernel)).filter((r) => r.op === Ops.RANGE);
-    const wide = outputs.filter((r) => r.src[0].value >= TILE_ROWS);
     const below = this.nearestReduce(u, c.idx);
     if (below === undefined) return false;
     // what is computed with a reduce asks for it one after the other; nothing below it has been decided on in between
     const { reduce, idx } = below, known = this.tilings.get(reduce);
     if (known?.kernel === c.kernel && sameArray(known.idx, idx)) return known.isTiled;
+    const wide = outputRanges(shapeOf(c.kernel)).filter((r) => r.op === Ops.RANGE && r.src[0].value >= TILE_ROWS);
     const isTiled = this.everyOperand(reduce, idx, (o) => wide.some((r) => !o.ranges.includes(r)));
     this.tilings.set(reduce, { kernel: c.kernel, idx, isTiled });
     return isTiled;
@@ -567,8 +567,9 @@ export function planFusion(
   kept: readonly UOp[] = [],
 ): ToldPlan {
   const order = toposort(roots), always = [...chains.realized, ...kept, ...roots.filter((r) => !isLeaf(r))];
+  const readers = readersIn(order);
   const planned = (start: ReadonlySet<UOp>): Fuser => {
-    const fuser = new Fuser(order, capsOf, chains.inside);
+    const fuser = new Fuser(order, capsOf, chains.inside, readers);
     for (const u of start) fuser.realized.add(u);
     fuser.measure();
     fuser.run();

@@ -5,7 +5,6 @@
  * @module
  */
 import type { Call } from "../../engine/replay.ts";
-import { ARGUMENT } from "../../uop/graph/extent.ts";
 import { RANDOM_VARIABLES, seedKey } from "../nodes/random.ts";
 
 const WORD = 2 ** 32;
@@ -14,8 +13,8 @@ const WORD = 2 ** 32;
 export function variableOf(
   counter: number,
   draws: number,
-): (name: string, value: number) => ((call: Call) => number) | undefined {
-  return (name: string, value: number): ((call: Call) => number) | undefined => {
+): (name: string, value: number, isGiven: boolean) => ((call: Call) => number) | undefined {
+  return (name: string, value: number, isGiven: boolean): ((call: Call) => number) | undefined => {
     const end = name.lastIndexOf("_"), word = name.slice(0, end);
     if (end < 0) return undefined; // a constant of the graph
     switch (RANDOM_VARIABLES.indexOf(word)) {
@@ -32,8 +31,7 @@ export function variableOf(
         return seeded() === value ? seeded : undefined;
       }
     }
-    if (!word.endsWith(ARGUMENT)) return undefined; // bound inside: a constant of the function
-    const argument = word.slice(0, -ARGUMENT.length);
-    return (call) => call.bound.get(argument)!;
+    // what is bound inside is a constant of the function
+    return isGiven ? (call) => call.bound.get(word)! : undefined;
   };
 }

@@ -125,7 +125,7 @@ function valuesOf(u: UOp): UOp {
 
 /**
  * The `arg` of a BIND that stands for an argument of a function that is being captured: what the function binds itself is
- * another node, also where variable and value are the same. It follows the name in that of the kernel's argument.
+ * another node, also where variable and value are the same.
  */
 export const ARGUMENT = "'";
 

@@ -27,6 +27,13 @@ test("the second process compiles nothing", () => {
   second.close();
 });
 
+test("short kernels share a compiler: another would take longer to start than it saves", () => {
+  const on = openAt(Deno.makeTempDirSync({ dir: cacheFolder })), before = clangCounters.compilers;
+  on.compiler.compile([20, 21, 22].map((n) => programOf(`add${n}`, addKernel(n).linear!)));
+  assertEquals(clangCounters.compilers, before + 1);
+  on.close();
+});
+
 test("memory that comes back after a device was closed is freed in a runtime that is still there", () => {
   const maps = (folder: string) =>
     Deno.readTextFileSync("/proc/self/maps").split("\n").filter((l) => l.includes(folder));

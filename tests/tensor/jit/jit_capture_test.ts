@@ -3,7 +3,8 @@
  * of what the function closes over, and beside writes that were asked for before the call.
  */
 import { deepStrictEqual as assertEquals, rejects, strictEqual, throws } from "node:assert/strict";
-import { context, Device, jit, StaleReadError, Tensor } from "../../../mod.ts";
+import { context, Device, jit, StaleReadError, Tensor, Variable } from "../../../mod.ts";
+import { scheduleCacheStats } from "../../../src/schedule/schedule.ts";
 
 await Device.open("JS");
 
@@ -188,4 +189,13 @@ Deno.test("jit: a value from outside that is assigned to itself, and of what a c
     assertEquals(await f(t, t).tolist(), [8, 16, -2]);
     await rejects(() => value.tolist(), { name: "StaleReadError" });
   }
+});
+
+Deno.test("jit: a call that is captured has the schedule of the call before, also with a variable as argument", async () => {
+  const i = new Variable("i", 0, 9), x = ints(...Array.from({ length: 10 }, (_, k) => k * k)).realize();
+  const f = jit((at: Tensor) => x.at(at).mul(10));
+  strictEqual(await f(i.bind(2)).item(), 40);
+  const { misses } = scheduleCacheStats;
+  for (const k of [4, 0, 9]) strictEqual(await f(i.bind(k)).item(), 10 * k * k);
+  assertEquals([scheduleCacheStats.misses - misses, f.stats.captures, f.stats.replays], [0, 1, 2]);
 });
