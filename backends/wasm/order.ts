@@ -19,7 +19,7 @@ const STACKED = 0.5;
 /** Orders the straight lines of a body, and of the loops and ifs in it, in place. */
 export function order(items: Item[]): void {
   const out: Item[] = [];
-  let run: Item[] = [], written = new Set<unknown>();
+  let run: Item[] = [], written = new Set<Variable>();
   const end = (): void => {
     for (const item of ordered(run)) out.push(item);
     run = [];
@@ -28,8 +28,8 @@ export function order(items: Item[]): void {
   for (const item of items) {
     if (item.kind === "let" || item.kind === "set") {
       const variable = item.kind === "let" ? item.node.variable : item.variable;
-      if (written.has(variable)) end();
-      if (item.kind === "set") written.add(variable);
+      if (variable !== undefined && written.has(variable)) end();
+      if (item.kind === "set") written.add(item.variable);
       run.push(item);
       continue;
     }
@@ -75,11 +75,11 @@ function ordered(run: readonly Item[]): readonly Item[] {
   }
   if (reads.size < 2 || reads.size + operands.size <= MANY) return run;
   const sets = new Map(run.flatMap((item) => item.kind === "set" ? [[item.value, item]] : []));
-  const out: Item[] = [], done = new Set<Item | Node>(), ready = steps.filter((s) => s.waits === 0);
+  const out: Item[] = [], there = new Set<Node>(), stored = new Set<Item>(), ready = steps.filter((s) => s.waits === 0);
   const write = (n: Node): void => {
     const item = lets.get(n);
-    if (item === undefined || done.has(n)) return;
-    done.add(n);
+    if (item === undefined || there.has(n)) return;
+    there.add(n);
     n.src.forEach(write);
     out.push(item);
   };
@@ -90,7 +90,7 @@ function ordered(run: readonly Item[]): readonly Item[] {
     ready.forEach((step, i) => {
       // what goes on with the last value takes it from the stack
       let grows = isOnly(step, last) ? -STACKED : 0;
-      for (const o of step.operands) grows += (done.has(o) ? 0 : 1) - (users.get(o) === 1 ? 1 : 0);
+      for (const o of step.operands) grows += (there.has(o) ? 0 : 1) - (users.get(o) === 1 ? 1 : 0);
       if (grows < least) {
         least = grows;
         best = i;
@@ -104,13 +104,13 @@ function ordered(run: readonly Item[]): readonly Item[] {
     for (const n of step.next) if (--n.waits === 0) ready.push(n);
     last = step;
     if (set === undefined || step.next.length > 0 || reads.get(set.variable) !== 0) continue;
-    done.add(set);
+    stored.add(set);
     out.push(set);
     last = undefined;
   }
   if (last !== undefined) last.node.isPlaced = true;
   for (const n of lets.keys()) write(n);
-  for (const item of run) if (item.kind === "set" && !done.has(item)) out.push(item);
+  for (const item of run) if (item.kind === "set" && !stored.has(item)) out.push(item);
   return out;
 }
 

@@ -1,7 +1,8 @@
 /**
  * The passes of scheduling: from a graph to a schedule template. Their order is that of the list, and nothing else decides
- * it. A pass may find nodes that must be in memory before the next one can go on: then the graph goes back to where the
- * kernels are chosen, with these kept. A template names buffers by entry, so that one serves all graphs of a key.
+ * it. One row is a list of its own, which settles what the kernels are: which buffers they take, what they read once their
+ * indices are simplified, and whether they can be ordered is known of kernels alone, and what is kept in memory for that
+ * makes others of them. A template names buffers by entry, so that one serves all graphs of a key.
  *
  * @module
  */
@@ -68,8 +69,10 @@ const NOTHING: ReadonlySet<UOp> = new Set();
 class Lowering {
   /** What each node of `order` has become. */
   now: readonly UOp[];
-  /** Nodes to be kept in memory of their own, of STOREs the values, before the graph goes on. */
+  /** Nodes to be kept in memory of their own, of STOREs the values. */
   kept = NOTHING;
+  /** Whether the kernels are not those of this graph: it was changed, or nodes of it are to be kept. */
+  isUnsettled = false;
   /** The nodes of the folded graph, sources first. */
   sequence: readonly UOp[] = [];
   /** The roots that kernels compute, the number that each element is of nodes that the host fills, and numbers as such. */
@@ -94,6 +97,12 @@ class Lowering {
   ) {
     this.now = order;
     this.entries = new Entries(slotOf);
+  }
+
+  /** Has these nodes kept before the graph goes on. */
+  keep(nodes: ReadonlySet<UOp>): void {
+    this.kept = nodes;
+    this.isUnsettled = nodes.size > 0;
   }
 
   readonly capsOf = (u: UOp): Capabilities => this.options.caps(deviceOf(u) ?? this.options.defaultDevice);
@@ -223,9 +232,7 @@ function fuse(g: Lowering): void {
     note("passed", node, "what goes by key is combined with the rest where that is: it takes no memory of its own");
   }
   g.now = combineThere(g.now, there);
-  findRoots(g);
-  if (onGrid(g)) chain(g);
-  fuse(g);
+  g.isUnsettled = true;
 }
 
 function place(g: Lowering): void {
@@ -242,10 +249,10 @@ function kernelOf({ plan, entries }: Lowering, { roots: [u], writes }: Node): { 
 
 function limit(g: Lowering): void {
   const { nodes, entries, options: { maxBuffers } } = g;
-  g.kept = cutKernels(nodes, entries, maxBuffers, (n) => {
+  g.keep(cutKernels(nodes, entries, maxBuffers, (n) => {
     const { store } = kernelOf(g, n);
     return unnoted(() => collapseReduces(store)); // a trial
-  });
+  }));
 }
 
 function makeKernels(g: Lowering): void {
@@ -291,13 +298,13 @@ function checkReads(g: Lowering): void {
     const at = store.src[0].src[1], read = u.op === Ops.STORE ? loadsOf(store, slots.find(entryOfKey(writes[0]))) : [];
     if (read.some((l) => l.src[0].src[1] !== at || l.src[0].src.length > 2)) elsewhere.add(u);
   }
-  g.kept = elsewhere;
+  g.keep(elsewhere);
 }
 
 /** An order of the kernels. Which of them stand in a circle is known only now: two that swap buffers are one by merging. */
 function order(g: Lowering): void {
   const { nodes, entries } = g, ordered = orderNodes(nodes);
-  if (ordered === undefined) g.kept = findCuts(nodes, (u) => entries.keyOf(u));
+  if (ordered === undefined) g.keep(findCuts(nodes, (u) => entries.keyOf(u)));
   else g.nodes = ordered.map((i) => nodes[i]);
 }
 
@@ -346,16 +353,9 @@ function planBuffers(g: Lowering): void {
   }
 }
 
-const KEEP = "keep";
-
-/** From a graph to the steps that compute it. */
-const PASSES: readonly SchedulePass[] = [
-  { name: "fold", run: fold, spec: specTensor },
-  { name: "settle devices", run: settle, spec: specTensor },
-  { name: "own values", run: (g) => g.now = ownValues(g.order, g.rootAt, g.now), spec: specTensor },
-  { name: "own results", when: moves, run: giveResults, spec: specTensor },
-  { name: "lay out operands", when: onGrid, run: layOutOperands, spec: specTensor },
-  { name: KEEP, when: (g) => g.kept.size > 0, run: keepNodes, spec: specTensor },
+/** From a graph to kernels in order: again from the first row on, as soon as one of them finds it unsettled. */
+const KERNELS: readonly SchedulePass[] = [
+  { name: "keep", when: (g) => g.kept.size > 0, run: keepNodes, spec: specTensor },
   { name: "find roots", run: findRoots },
   { name: "plan chains", when: (g) => onGrid(g) && fuses(), run: chain },
   { name: "fuse", run: fuse },
@@ -372,6 +372,16 @@ const PASSES: readonly SchedulePass[] = [
     spec: specKernel,
   },
   { name: "order", run: order },
+];
+
+/** From a graph to the steps that compute it. */
+const PASSES: readonly (SchedulePass | { readonly settles: readonly SchedulePass[] })[] = [
+  { name: "fold", run: fold, spec: specTensor },
+  { name: "settle devices", run: settle, spec: specTensor },
+  { name: "own values", run: (g) => g.now = ownValues(g.order, g.rootAt, g.now), spec: specTensor },
+  { name: "own results", when: moves, run: giveResults, spec: specTensor },
+  { name: "lay out operands", when: onGrid, run: layOutOperands, spec: specTensor },
+  { settles: KERNELS },
   { name: "order for memory", run: orderByMemory },
   {
     name: "join rows",
@@ -395,8 +405,25 @@ const PASSES: readonly SchedulePass[] = [
   { name: "plan memory", run: planBuffers },
 ];
 
-/** Times a graph goes back with more of it kept. */
+/** Times that the kernels of a graph are looked for. */
 const MAX_ATTEMPTS = 64;
+
+function runOne(g: Lowering, { name, when, run, spec }: SchedulePass): void {
+  if (when !== undefined && !when(g)) return;
+  const graphOf = (): UOp => g.graphOf(g);
+  runPass(name, graphOf, () => run(g), graphOf);
+  if (spec !== undefined && envNumber("SPEC") !== 0) verify(graphOf(), spec, `after pass "${name}"`);
+}
+
+/** Runs rows to the last one, the first time that none of them finds the graph unsettled. */
+function runSettling(g: Lowering, rows: readonly SchedulePass[]): void {
+  for (let attempts = 0; attempts < MAX_ATTEMPTS; attempts++) {
+    g.isUnsettled = false;
+    for (let i = 0; i < rows.length && !g.isUnsettled; i++) runOne(g, rows[i]);
+    if (!g.isUnsettled) return;
+  }
+  throw new SpecError("Scheduling does not settle");
+}
 
 /**
  * Lowers the graph whose nodes, sources first, are `order`, for the roots at positions `rootAt`. `slotOf` numbers its
@@ -409,16 +436,7 @@ export function lowerGraph(
   slotOf: ReadonlyMap<Storage, number>,
   options: LowerOptions,
 ): Lowered {
-  const g = new Lowering(order, rootAt, slotOf, options), isChecked = envNumber("SPEC") !== 0;
-  const again = PASSES.findIndex((p) => p.name === KEEP);
-  for (let i = 0, attempts = 0; i < PASSES.length; i++) {
-    const { name, when, run, spec } = PASSES[i], graphOf = (): UOp => g.graphOf(g);
-    if (when !== undefined && !when(g)) continue;
-    runPass(name, graphOf, () => run(g), graphOf);
-    if (isChecked && spec !== undefined) verify(graphOf(), spec, `after pass "${name}"`);
-    if (g.kept.size === 0) continue;
-    if (++attempts === MAX_ATTEMPTS) throw new SpecError("Scheduling does not settle");
-    i = again - 1;
-  }
+  const g = new Lowering(order, rootAt, slotOf, options);
+  for (const row of PASSES) "settles" in row ? runSettling(g, row.settles) : runOne(g, row);
   return { entries: g.entries.infos, items: g.items, becomes: g.becomes, plan: g.memory };
 }

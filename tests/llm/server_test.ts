@@ -4,8 +4,8 @@
  */
 import assert from "node:assert/strict";
 import { Device, Tensor, Variable } from "../../mod.ts";
-import { LanguageModel, ModelServer, serve } from "../../src/llm/llm.ts";
-import { runWithNpm } from "../system/subprocess.ts";
+import { LanguageModel, ModelServer, readGguf, serve } from "../../src/llm/llm.ts";
+import { ROOT, runDeno, runWithNpm } from "../system/subprocess.ts";
 
 Device.default = "WASM";
 Tensor.zeros([1]).realize(); // opened before the tests
@@ -253,28 +253,39 @@ Deno.test("server: a full queue says so, a client that vanishes frees its place"
 });
 
 Deno.test("server: who vanishes while waiting leaves the line at once", async () => {
-  const gone = new AbortController(),
-    counts = async () => {
-      const { running, waiting } = await (await server.handle(new Request("http://x/health"))).json() as Any;
-      return [running, waiting];
-    };
-  const ask = (more: object, signal?: AbortSignal) => {
-    const body = JSON.stringify({ ...greedy, prompt: PROMPT, ...more });
-    return server.handle(new Request("http://x/v1/completions", { method: "POST", body, signal: signal ?? null }));
+  const counts = async () => {
+    const { running, waiting } = await (await server.handle(new Request("http://x/health"))).json() as Any;
+    return [running, waiting];
   };
-  const first = ask({ max_tokens: 100 });
-  const waiting = [ask({}, gone.signal), ask({ stream: true }, gone.signal)];
-  while ((await counts()).join() !== "1,2") await new Promise((go) => setTimeout(go, 1));
+  const ask = (more: object) => {
+    const body = JSON.stringify({ ...greedy, prompt: PROMPT, ...more });
+    return server.handle(new Request("http://x/v1/completions", { method: "POST", body }));
+  };
+  const first = await ask({ max_tokens: 100 }), waiting = [await ask({}), await ask({ stream: true })];
+  assert.deepEqual(await counts(), [1, 2]);
   assert.equal((await ask({})).status, 429);
-  gone.abort();
-  for (const response of await Promise.all(waiting)) {
-    assert.equal(response.status, 499);
-    assert.match(await response.text(), /went away before its turn/);
-  }
+  for (const response of waiting) await response.body!.cancel();
   assert.deepEqual(await counts(), [1, 0]);
-  const next = ask({});
-  assert.deepEqual([(await first).status, (await next).status], [200, 200]);
+  const next = await ask({});
+  assert.deepEqual([(await first.json()).usage.completion_tokens, (await next.json()).choices[0].text], [100, STORY]);
   assert.deepEqual(await counts(), [0, 0]);
+});
+
+Deno.test("server: an answer that fails on its way is cut, and one that never begins is refused", async () => {
+  const gone = await LanguageModel.load(STORIES, { context: 128 }), to = new ModelServer(gone);
+  gone[Symbol.dispose]();
+  const running = async () => (await (await to.handle(new Request("http://x/health"))).json()).running;
+  const body = JSON.stringify({ ...greedy, prompt: PROMPT });
+  const response = await to.handle(new Request("http://x/v1/completions", { method: "POST", body }));
+  await assert.rejects(() => response.text(), /disposed/);
+  assert.equal(await running(), 0);
+  const file = await readGguf(STORIES),
+    metadata = new Map(file.metadata).set("tokenizer.ggml.add_bos_token", { type: "bool", list: false, value: false });
+  using unmarked = new LanguageModel({ ...file, metadata }, "stories260K");
+  for (const path of ["/v1/embeddings", "/v1/completions"]) {
+    const [status, { error }] = await post(path, { input: [""], prompt: [""] }, new ModelServer(unmarked));
+    assert.deepEqual([status, /is empty/.test(String(error.message))], [400, true], path);
+  }
 });
 
 Deno.test("server: HEAD gives the head of GET, and a wrong method is told the right ones", async () => {
@@ -427,6 +438,56 @@ Deno.test("server: it listens on this machine, wants its key, and stops", async 
     await running.stop();
   }
   await assert.rejects(() => fetch(running.url));
+});
+
+/** A program of a user: a server whose clients stay, go while they are answered, and go while they wait. */
+const LEAVING = `
+import { LanguageModel, serve } from "${ROOT}src/llm/llm.ts";
+const model = await LanguageModel.load(new URL("${STORIES}"), { device: "WASM", context: 512, sequences: 1 });
+const server = serve(model, { port: 0 });
+const get = async (path) => await (await fetch(server.url + path)).text();
+const ask = (more, signal) => fetch(server.url + "/v1/completions", {
+  method: "POST", signal, body: JSON.stringify({ prompt: "Once upon a time", temperature: 0, max_tokens: 8, ...more }),
+});
+const until = async (running, waiting) => {
+  for (;;) {
+    const health = JSON.parse(await get("/health"));
+    if (health.running === running && health.waiting === waiting) return;
+    await new Promise((go) => setTimeout(go, 2));
+  }
+};
+const written = async () => Number(/^dinograd_completion_tokens_total (.*)$/m.exec(await get("/metrics"))[1]);
+console.log((await (await ask({})).json()).choices[0].text);
+await (await ask({ stream: true })).text();
+for (const stream of [false, true]) {
+  const stop = [new AbortController(), new AbortController()], before = await written();
+  const leave = ({ signal }) => ask({ max_tokens: 480, stream }, signal).then((r) => r.text()).catch((e) => e.name);
+  const left = [leave(stop[0])];
+  await until(1, 0);
+  left.push(leave(stop[1]));
+  await until(1, 1);
+  stop[1].abort();
+  await until(1, 0);
+  stop[0].abort();
+  await until(0, 0);
+  console.log((await Promise.all(left)).join(), await written() - before < 400);
+}
+console.log((await (await ask({})).json()).choices[0].text);
+await server.stop();
+`;
+
+Deno.test("server: clients that go end their answers, and a program is told of no flags of Deno", async () => {
+  const script = await Deno.makeTempFile({ suffix: ".js" });
+  await Deno.writeTextFile(script, LEAVING);
+  const { code, stdout, stderr } = await runDeno(["run", "-A", "--no-check", script]);
+  await Deno.remove(script);
+  const text = ", there was a little girl";
+  assert.deepEqual([stderr, code, stdout.trim().split("\n")], ["", 0, [
+    text,
+    "AbortError,AbortError true",
+    "AbortError,AbortError true",
+    text,
+  ]]);
 });
 
 Deno.test("server: the official client gets what it expects, where it can be fetched", async () => {

@@ -5,6 +5,7 @@
  * @module
  */
 import assert from "node:assert/strict";
+import type { Tensor } from "../../mod.ts";
 import { type Completion, type GenerateOptions, LanguageModel } from "../../src/llm/llm.ts";
 
 const FILE = new URL("../../examples/models/stories260K.gguf", import.meta.url);
@@ -107,12 +108,22 @@ Deno.test("batches: a text that is written is not forgotten under it, and ends w
   assert.match(await more[1], /disposed/);
 });
 
-Deno.test("batches: a text is read by one capture, however the token behind it is chosen", async () => {
+Deno.test("batches: a text is read, written and guessed by one capture each, however tokens are chosen", async () => {
   using model = await load(1);
-  const { decoder } = model, logits = decoder.logits.bind(decoder);
-  let traced = 0;
-  decoder.logits = (...given) => (traced++, logits(...given));
-  const ways = [{}, {}, { temperature: 1, seed: 1, topK: 5 }, { repetitionPenalty: 1.2 }, { logprobs: 1 }];
-  for (const [i, way] of ways.entries()) await model.complete(["The dog", "A cat"][i % 2], { maxTokens: 1, ...way });
-  assert.equal(traced, 2); // as it is, and captured
+  const { decoder } = model, logits = decoder.logits.bind(decoder), logitsOfAll = decoder.logitsOfAll.bind(decoder);
+  const traced = new Map<number, number>(), trace = ({ shape: [n] }: Tensor) => traced.set(n, (traced.get(n) ?? 0) + 1);
+  decoder.logits = (...given) => (trace(given[0]), logits(...given));
+  decoder.logitsOfAll = (...given) => (trace(given[0]), logitsOfAll(...given));
+  const drawn = { temperature: 1, seed: 1 },
+    ways: GenerateOptions[] = [
+      ...[{}, {}, { ...drawn }, { ...drawn, topK: 5, topP: 0.9, minP: 0.1 }, { repetitionPenalty: 1.2 }, {
+        logprobs: 1,
+      }],
+      ...[{ logitBias: { 300: 3 } }, { grammar: 'root ::= " "? [a-zA-Z ,.]+' }],
+    ];
+  for (const [i, way] of ways.entries()) await model.complete(["The dog", "A cat"][i % 2], { maxTokens: 4, ...way });
+  assert.deepEqual([...traced], [[32, 2], [1, 2]]); // as it is, and captured
+  const said = "Lily saw a big dog. The dog was big. Lily saw a big";
+  for (const way of ways.slice(0, 3)) await model.complete(said, { maxTokens: 12, speculate: 3, ...way });
+  assert.deepEqual([...traced], [[32, 2], [1, 2], [4, 2]]);
 });

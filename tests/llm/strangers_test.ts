@@ -148,7 +148,7 @@ Deno.test("strangers: options that the programs do not know are refused", async 
   for (const program of ["chat", "serve"]) {
     const path = new URL(`../../examples/${program}.ts`, import.meta.url).pathname;
     const { code, stderr } = await new Deno.Command(Deno.execPath(), {
-      args: ["run", "-A", "--no-check", "--unstable-no-legacy-abort", path, "--propmt", "x"],
+      args: ["run", "-A", "--no-check", path, "--propmt", "x"],
     }).output();
     assert(code !== 0);
     assertStringIncludes(new TextDecoder().decode(stderr), "There is no option --propmt: known are");

@@ -62,6 +62,19 @@ for (
   });
 }
 
+Deno.test('passes: what is combined by key makes another graph, whose roots are looked for behind "fuse", once', async () => {
+  const ids = Array.from({ length: 64 }, (_, i) => i * 7 % 32),
+    values = Array.from({ length: 64 * 16 }, (_, i) => i % 5);
+  const table = new Tensor(values, { dtype: "float32", requiresGrad: true }).reshape([64, 16]).realize();
+  const [slope] = table.at(new Tensor(ids).realize()).sum().add(table.mul(table).sum()).gradient([table]);
+  const want = values.map((v, i) => 2 * v + ids.filter((id) => id === i >> 4).length);
+  assertEquals(
+    passesOf(() => slope.realize()).join(", "),
+    `${UP_TO("fuse")}, ${ONCE.slice(ONCE.indexOf("find roots"))}`,
+  );
+  assertEquals(await slope.reshape([-1]).tolist(), want);
+});
+
 for (const device of ["JS", "WASM"]) {
   Deno.test(`passes: rows of a kernel are left undecided by the scheduler on ${device}, and settled by code generation`, () => {
     const x = Tensor.empty([32, 32], { device }).realize(), [item] = schedule([x.matmul(x).softmax(1)]).slice(-1);

@@ -171,6 +171,16 @@ function allowed(mask: Tensor, n: number): Tensor {
   return mask.unsqueeze(1).rshift(bit).bitwiseAnd(1).ne(0).reshape([-1]).at([0, n]);
 }
 
+/** The most probable token of float32 logits `[vocabulary]`, or of each row of them: int32 `[1]` or `[T]`. Lazy. */
+export function mostProbable(logits: Tensor): Tensor {
+  return logits.argmax(-1).cast(dtypes.int32).reshape([-1]);
+}
+
+/** Whether a plan takes {@linkcode mostProbable}, and tells no more. */
+export function isPlain(plan: SamplingPlan): boolean {
+  return plan.greedy && !plan.penalties && !plan.bias && !plan.masked && plan.logprobs < 0;
+}
+
 /** The next token of float32 logits `[vocabulary]`. Lazy. */
 export function sample(logits: Tensor, plan: SamplingPlan, inputs: SamplingInputs): Sampled {
   const { numbers } = inputs, at = (i: number) => numbers.at(i);
@@ -182,7 +192,7 @@ export function sample(logits: Tensor, plan: SamplingPlan, inputs: SamplingInput
     x = pressed.sub(counts.mul(at(5))).sub(seen.cast(dtypes.float32).mul(at(4)));
   }
   if (plan.masked) x = allowed(inputs.mask!, x.shape[0]).where(x, -Infinity);
-  const token = (plan.greedy ? x.argmax() : draw(x.div(at(0)), plan, inputs)).cast(dtypes.int32).reshape([1]);
+  const token = plan.greedy ? mostProbable(x) : draw(x.div(at(0)), plan, inputs).cast(dtypes.int32).reshape([1]);
   if (plan.logprobs < 0) return { token, logprobs: undefined, best: undefined };
   const log = logits.logSoftmax(-1), own = log.at(token);
   if (plan.logprobs === 0) return { token, logprobs: own, best: undefined };

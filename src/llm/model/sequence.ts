@@ -11,7 +11,7 @@ import { Tensor } from "../../tensor/tensor.ts";
 import { Variable } from "../../tensor/variable.ts";
 import { checkRoom, type Decoder } from "./decoder.ts";
 import { type LayerCache, memoryOf } from "./cache_memory.ts";
-import { roomFor, sample, type Sampled, type Sampling, type SamplingPlan } from "./sampler.ts";
+import { isPlain, mostProbable, roomFor, sample, type Sampled, type Sampling, type SamplingPlan } from "./sampler.ts";
 
 /** Log probabilities of a token, natural logarithms. */
 export interface TokenLogprobs {
@@ -97,6 +97,15 @@ interface Scored {
   readonly best: Tensor | undefined;
 }
 
+/**
+ * What the decoder says of tokens, by one capture however the next ones are chosen: the logits, and of them the most probable
+ * token, which most texts go on by.
+ */
+interface Told {
+  readonly logits: Tensor;
+  readonly token: Tensor;
+}
+
 /** How the next token of a text is chosen. */
 interface Choice {
   readonly sampling: Sampling;
@@ -132,10 +141,10 @@ export class Sequence {
   private readonly last: Variable;
   private readonly copied: Variable;
   private readonly starts: Map<number, Variable> = new Map();
-  private readonly stepped: JitFunction<[token: Tensor, start: Tensor, ...Sampler], Sampled>;
-  private readonly behind: JitFunction<[tokens: Tensor, start: Tensor, last: Tensor], Tensor>;
+  private readonly behind: JitFunction<[tokens: Tensor, start: Tensor, last: Tensor], Told>;
   private readonly chosen: JitFunction<[logits: Tensor, position: Tensor, ...Sampler], Sampled>;
-  private readonly checked: JitFunction<[tokens: Tensor, start: Tensor, ...Sampler], Tensor>;
+  private readonly behindEach: JitFunction<[tokens: Tensor, start: Tensor], Told>;
+  private readonly chosenEach: JitFunction<[logits: Tensor, start: Tensor, ...Sampler], Tensor>;
   private readonly read: JitFunction<[tokens: Tensor, start: Tensor], void>;
   private readonly states: JitFunction<[tokens: Tensor, start: Tensor], Tensor>;
   private readonly scored: JitFunction<[tokens: Tensor, start: Tensor, next: Tensor, best: number], Scored>;
@@ -153,39 +162,27 @@ export class Sequence {
     this.last = new Variable("last", 0, chunks[chunks.length - 1] - 1);
     this.copied = new Variable("copied", 1, context);
     const { counts, bias } = this;
-    const choose = (
-      logits: Tensor,
-      position: Tensor,
-      [numbers, seed, mask, plan]: Sampler,
-      more: readonly Tensor[],
-    ): Sampled => {
+    const told = (logits: Tensor): Told => {
+      const token = mostProbable(logits);
+      Tensor.realize([logits, token, ...whole]);
+      return { logits, token };
+    };
+    this.behind = jit((tokens: Tensor, start: Tensor, last: Tensor) =>
+      told(decoder.logits(tokens, start, last, layers))
+    );
+    this.behindEach = jit((tokens: Tensor, start: Tensor) => told(decoder.logitsOfAll(tokens, start, layers)));
+    this.chosen = jit((all: Tensor, position: Tensor, ...[numbers, seed, mask, plan]: Sampler) => {
+      const logits = all.ndim === 1 ? all : all.at(row);
       const next = sample(logits, plan, { numbers, seed, position, counts, bias, mask });
       if (plan.penalties) counts.setAt([next.token], counts.at(next.token).add(1));
       const told = [next.logprobs, next.best].filter((t) => t !== undefined);
-      Tensor.realize([next.token, ...told, ...more, ...plan.penalties ? [counts] : []]);
+      Tensor.realize([next.token, ...told, ...plan.penalties ? [counts] : []]);
       return next;
-    };
-    this.stepped = jit((token: Tensor, start: Tensor, ...sampler: Sampler) =>
-      choose(decoder.logits(token, start, 0, layers), start, sampler, whole)
-    );
-    // a text is read alike however the token behind it is chosen
-    this.behind = jit((tokens: Tensor, start: Tensor, last: Tensor) => {
-      const logits = decoder.logits(tokens, start, last, layers);
-      Tensor.realize([logits, ...whole]);
-      return logits;
     });
-    this.chosen = jit((logits: Tensor, position: Tensor, ...sampler: Sampler) =>
-      choose(logits.ndim === 1 ? logits : logits.at(row), position, sampler, [])
-    );
-    this.checked = jit((tokens: Tensor, start: Tensor, ...[numbers, seed, mask, plan]: Sampler) => {
-      const logits = decoder.logitsOfAll(tokens, start, layers), [n] = tokens.shape;
+    this.chosenEach = jit((logits: Tensor, start: Tensor, ...[numbers, seed, mask, plan]: Sampler) => {
       const at = (i: number) =>
-        sample(logits.at(i), plan, { numbers, seed, position: start.add(i), counts, bias, mask });
-      const ids = plan.greedy && !plan.bias
-        ? logits.argmax(-1).cast(dtypes.int32)
-        : Tensor.cat(Array.from({ length: n }, (_, i) => at(i).token));
-      Tensor.realize([ids, ...whole]);
-      return ids;
+        sample(logits.at(i), plan, { numbers, seed, position: start.add(i), counts, bias, mask }).token;
+      return Tensor.cat(Array.from({ length: logits.shape[0] }, (_, i) => at(i))).realize();
     });
     this.states = jit((tokens: Tensor, start: Tensor) => {
       const x = decoder.states(tokens, start, layers);
@@ -261,13 +258,13 @@ export class Sequence {
   /** Forgets all tokens, and the captured steps: weights are others. */
   reset(): void {
     this.cut(0);
-    this.stepped.reset();
     this.behind.reset();
+    this.behindEach.reset();
     this.chosen.reset();
+    this.chosenEach.reset();
     this.read.reset();
     this.states.reset();
     this.scored.reset();
-    this.checked.reset();
   }
 
   private tensor(ids: readonly number[], size: number): Tensor {
@@ -377,10 +374,10 @@ export class Sequence {
   /** Begins the step of the tokens that are not in the cache. */
   private launched(): Sampled {
     const { length } = this.rest, size = this.sizeFor(length), input = this.token ?? this.tensor(this.rest, size);
-    const start = this.startOf(size).bind(this.held.length);
-    if (size === 1) return this.stepped(input, start, ...this.sampler());
-    const logits = this.behind(input, start, this.last.bind(length - 1));
-    const next = this.chosen(logits, this.position.bind(this.held.length + length - 1), ...this.sampler());
+    const { logits, token } = this.behind(input, this.startOf(size).bind(this.held.length), this.last.bind(length - 1));
+    const next = isPlain(this.choice!.sampling.plan)
+      ? { token, logprobs: undefined, best: undefined }
+      : this.chosen(logits, this.position.bind(this.held.length + length - 1), ...this.sampler());
     logits.dispose(); // what comes next on the device may have its memory
     return next;
   }
@@ -410,9 +407,11 @@ export class Sequence {
     if (held.length + size > this.decoder.context) return undefined;
     const guesses = await speculation.guess([...held, ...rest], speculation.count);
     if (guesses.length === 0) return undefined;
-    const input = this.tensor([...rest, ...guesses], size);
-    const chosen = await this.checked(input, this.startOf(size).bind(held.length), ...this.sampler())
-      .data() as Int32Array;
+    const start = this.startOf(size).bind(held.length);
+    const { logits, token } = this.behindEach(this.tensor([...rest, ...guesses], size), start);
+    const next = isPlain(this.choice!.sampling.plan) ? token : this.chosenEach(logits, start, ...this.sampler());
+    logits.dispose();
+    const chosen = await next.data() as Int32Array;
     let right = 0;
     while (right < guesses.length && guesses[right] === chosen[right]) right++;
     held.push(...rest, ...guesses.slice(0, right));

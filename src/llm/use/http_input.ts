@@ -20,31 +20,30 @@ export class Turns {
     return this.line.length;
   }
   /**
-   * Waits for a place; what it gives frees that. Who is gone waits no longer. @throws {ApiError} where too many wait
+   * Waits for a place; what it gives frees that. Who is gone waits no longer. @throws {ApiError} at once where too many wait
    */
-  async enter(gone?: AbortSignal): Promise<() => void> {
-    if (this.running < this.places) this.running++;
-    else {
-      if (this.line.length >= this.limit) {
-        throw new ApiError(429, `${this.waiting} requests are waiting, try again later`, null, "queue_full");
-      }
-      // a place that becomes free goes to the first in line
-      await new Promise<void>((resolve, reject) => {
-        const next = (): void => {
-          gone?.removeEventListener("abort", leave);
-          resolve();
-        };
-        const leave = (): void => {
-          const at = this.line.indexOf(next);
-          if (at >= 0) this.line.splice(at, 1);
-          reject(new ApiError(499, "the client went away before its turn", null, "client_closed_request"));
-        };
-        if (gone?.aborted) return leave();
-        gone?.addEventListener("abort", leave, { once: true });
-        this.line.push(next);
-      });
+  enter(gone: AbortSignal): Promise<() => void> {
+    if (this.running < this.places) {
+      this.running++;
+      return Promise.resolve(this.leaving());
     }
-    return this.leaving();
+    if (this.line.length >= this.limit) {
+      throw new ApiError(429, `${this.waiting} requests are waiting, try again later`, null, "queue_full");
+    }
+    return new Promise((resolve, reject) => {
+      // a place that becomes free goes to the first in line
+      const next = (): void => {
+        gone.removeEventListener("abort", leave);
+        resolve(this.leaving());
+      };
+      const leave = (): void => {
+        const at = this.line.indexOf(next);
+        if (at >= 0) this.line.splice(at, 1);
+        reject(gone.reason);
+      };
+      gone.addEventListener("abort", leave, { once: true });
+      this.line.push(next);
+    });
   }
   /** A place that is free now, as {@linkcode enter} gives it; undefined where there is none. */
   spare(): (() => void) | undefined {

@@ -170,11 +170,11 @@ export class ModelServer {
       "/metrics": () => new Response(this.metrics(), { headers: { "content-type": "text/plain; version=0.0.4" } }),
       "/v1/models": () => json(200, { object: "list", data: [this.card()] }),
     };
-    const writes: Readonly<Record<string, (body: Body, r: Request) => Promise<Response>>> = {
-      "/v1/chat/completions": (body, r) => this.chat(body, r),
-      "/v1/completions": (body, r) => this.completions(body, r),
-      "/v1/responses": (body, r) => this.responses(body, r),
-      "/v1/embeddings": (body, r) => this.embeddings(body, r),
+    const writes: Readonly<Record<string, (body: Body) => Response | Promise<Response>>> = {
+      "/v1/chat/completions": (body) => this.chat(body),
+      "/v1/completions": (body) => this.completions(body),
+      "/v1/responses": (body) => this.responses(body),
+      "/v1/embeddings": (body) => this.embeddings(body),
     };
     const read = Object.hasOwn(reads, pathname) ? reads[pathname] : undefined,
       write = Object.hasOwn(writes, pathname) ? writes[pathname] : undefined;
@@ -205,7 +205,7 @@ export class ModelServer {
     const model = body.model ?? this.model.name;
     if (typeof model !== "string") throw new ApiError(400, "'model' must be a text", "model", "invalid_value");
     this.checkModel(model);
-    return await write(body, request);
+    return await write(body);
   }
   private checkModel(name: string): void {
     if (name !== this.model.name) {
@@ -234,11 +234,11 @@ export class ModelServer {
     ).join("");
   }
 
-  private async chat(body: Body, request: Request): Promise<Response> {
+  private async chat(body: Body): Promise<Response> {
     const parsed = chatRequest(body, this.model.decoder.vocabulary), asked = await this.asked(parsed);
-    return await this.answer(chatForm(this.model.tokenizer), parsed, this.jobs(parsed, asked), request);
+    return this.answer(chatForm(this.model.tokenizer), parsed, this.jobs(parsed, asked));
   }
-  private async completions(body: Body, request: Request): Promise<Response> {
+  private completions(body: Body): Response {
     const { model } = this, parsed = completionRequest(body, model.decoder.vocabulary);
     const jobs = parsed.prompts.flatMap((p) => {
       const prompt = model.promptIds(p);
@@ -249,23 +249,19 @@ export class ModelServer {
         scored: parsed.echo && parsed.options.logprobs !== undefined,
       });
     });
-    return await this.answer(completionForm(model.tokenizer), parsed, jobs, request);
+    return this.answer(completionForm(model.tokenizer), parsed, jobs);
   }
-  private async responses(body: Body, request: Request): Promise<Response> {
+  private async responses(body: Body): Promise<Response> {
     const tools = toolsOf(given(body, "tools"), true),
       parsed = chatRequest(chatBodyOf(body), this.model.decoder.vocabulary, tools),
       [job] = this.jobs(parsed, await this.asked(parsed));
     const head: ResponseHead = { ...this.head(""), model: this.model.name, body, tools };
     if (!parsed.stream) {
-      return json(
-        200,
-        await this.inTurn(
-          request.signal,
-          async (signal) => responseObject(head, await writeAnswer(this.model, job, signal, this.counts)),
-        ),
+      return this.whole(async (signal) =>
+        responseObject(head, await writeAnswer(this.model, job, signal, this.counts))
       );
     }
-    return await this.streamed(request, async (send, signal) => {
+    return this.streamed(async (send, signal) => {
       const events = new ResponseEvents(head, (event, data) => send(data, event));
       events.begin();
       try {
@@ -282,26 +278,21 @@ export class ModelServer {
     });
   }
 
-  private async embeddings(body: Body, request: Request): Promise<Response> {
+  private embeddings(body: Body): Response {
     const { model } = this, { spec, vocabulary } = model.decoder, parsed = embeddingRequest(body, vocabulary, spec.dim);
     const prompts = parsed.prompts.map((p) => model.promptIds(p));
     prompts.forEach((ids) => this.checkLength(ids, model.decoder.context + 1));
-    const vectors = await this.inTurn(request.signal, async (signal) => {
-      const all: Float32Array<ArrayBuffer>[] = [];
-      for (const ids of prompts) {
-        signal.throwIfAborted();
-        all.push(shortened(await model.embed(ids), parsed.dimensions));
-        this.counts.promptTokens += ids.length;
-      }
-      return all;
-    });
     const told = (x: Float32Array<ArrayBuffer>) => parsed.base64 ? base64(new Uint8Array(x.buffer)) : Array.from(x);
     const tokens = prompts.reduce((n, ids) => n + ids.length, 0);
-    return json(200, {
-      object: "list",
-      data: vectors.map((x, index) => ({ object: "embedding", index, embedding: told(x) })),
-      model: model.name,
-      usage: { prompt_tokens: tokens, total_tokens: tokens },
+    return this.whole(async (signal) => {
+      const data: unknown[] = [];
+      for (const [index, ids] of prompts.entries()) {
+        signal.throwIfAborted();
+        const embedding = told(shortened(await model.embed(ids), parsed.dimensions));
+        data.push({ object: "embedding", index, embedding });
+        this.counts.promptTokens += ids.length;
+      }
+      return { object: "list", data, model: model.name, usage: { prompt_tokens: tokens, total_tokens: tokens } };
     });
   }
 
@@ -331,6 +322,7 @@ export class ModelServer {
   }
 
   private checkLength({ length }: readonly number[], limit: number): void {
+    if (length === 0) throw new ApiError(400, "the prompt is empty, and the model has no token to begin with");
     if (length < limit) return;
     const { context } = this.model.decoder;
     const why = `the prompt has ${length} tokens, and the context is ${context}`;
@@ -339,15 +331,6 @@ export class ModelServer {
   private head(prefix: string): { readonly id: string; readonly created: number } {
     const now = Date.now();
     return { id: `${prefix}${now.toString(36)}${(this.serial++).toString(36)}`, created: Math.floor(now / 1000) };
-  }
-  /** Waits for a place. What `work` hears of is over when the client or the server goes. */
-  private async inTurn<T>(gone: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
-    const leave = await this.turns.enter(gone);
-    try {
-      return await work(AbortSignal.any([gone, this.closing.signal]));
-    } finally {
-      leave();
-    }
   }
   /**
    * The answers to all jobs, side by side where there are places that nobody waits for. Others begin when the first one
@@ -382,24 +365,17 @@ export class ModelServer {
     if (failure !== undefined) throw (failure as { readonly error: unknown }).error;
     return all;
   }
-  private async answer(
-    form: AnswerForm,
-    parsed: CommonRequest,
-    jobs: readonly Job[],
-    request: Request,
-  ): Promise<Response> {
+  private answer(form: AnswerForm, parsed: CommonRequest, jobs: readonly Job[]): Response {
     const { model } = this, head = this.head(`${form.prefix}-`), usage = (answers: Answer[]) => usageOf(answers, jobs);
     const envelope = (object: string) => ({ ...head, object, model: model.name });
     if (!parsed.stream) {
-      const answers = await this.inTurn(request.signal, (signal) => this.writeAll(jobs, signal));
-      return json(200, {
-        ...envelope(form.object),
-        choices: answers.map((a, i) => form.whole(i, a)),
-        usage: usage(answers),
+      return this.whole(async (signal) => {
+        const answers = await this.writeAll(jobs, signal), choices = answers.map((a, i) => form.whole(i, a));
+        return { ...envelope(form.object), choices, usage: usage(answers) };
       });
     }
     const part = { ...envelope(form.streamObject), ...parsed.includeUsage ? { usage: null } : {} };
-    return await this.streamed(request, async (send, signal) => {
+    return this.streamed(async (send, signal) => {
       const event = (choice: unknown) => send({ ...part, choices: [choice] }), answers: Answer[] = [];
       try {
         for (const [i, job] of jobs.entries()) {
@@ -422,30 +398,48 @@ export class ModelServer {
       }
     });
   }
-  /** Events as they come; `write` has a signal that says when the client is gone. */
-  private async streamed(
-    request: Request,
-    write: (send: Send, signal: AbortSignal) => Promise<void>,
-  ): Promise<Response> {
-    const leave = await this.turns.enter(request.signal), gone = new AbortController();
-    const signal = AbortSignal.any([gone.signal, this.closing.signal]);
-    const start = async (out: ReadableStreamDefaultController<Uint8Array>): Promise<void> => {
-      const send: Send = (data, event) => {
-        if (gone.signal.aborted) return;
+  /** What `work` gives, as JSON. */
+  private whole(work: (signal: AbortSignal) => Promise<unknown>): Response {
+    return this.inTurn({ "content-type": "application/json" }, async (send, signal) => {
+      send(JSON.stringify(await work(signal)));
+    });
+  }
+  /** Events as they come. */
+  private streamed(write: (send: Send, signal: AbortSignal) => Promise<void>): Response {
+    const headers = { "content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache" };
+    return this.inTurn(headers, (send, signal) =>
+      write((data, event) => {
         const text = typeof data === "string" ? data : JSON.stringify(data);
-        out.enqueue(encoder.encode(`${event === undefined ? "" : `event: ${event}\n`}data: ${text}\n\n`));
-      };
+        send(`${event === undefined ? "" : `event: ${event}\n`}data: ${text}\n\n`);
+      }, signal));
+  }
+  /**
+   * What is written when it has a place. The head goes out before: the stream behind it tells when the client goes, which
+   * is when `write` hears that it is over, as when the server closes. Where `write` fails the stream ends with an error.
+   *
+   * @throws {ApiError} where too many wait
+   */
+  private inTurn(
+    headers: Readonly<Record<string, string>>,
+    write: (send: (text: string) => void, signal: AbortSignal) => Promise<void>,
+  ): Response {
+    const gone = new AbortController(), signal = AbortSignal.any([gone.signal, this.closing.signal]);
+    const turn = this.turns.enter(gone.signal);
+    const start = async (out: ReadableStreamDefaultController<Uint8Array>): Promise<void> => {
       try {
-        await write(send, signal);
-      } finally {
-        leave();
+        const leave = await turn;
+        try {
+          await write((text) => gone.signal.aborted || out.enqueue(encoder.encode(text)), signal);
+        } finally {
+          leave();
+        }
         if (!gone.signal.aborted) out.close();
+      } catch (error) {
+        if (!gone.signal.aborted) out.error(this.failed(error));
       }
     };
     const stream = new ReadableStream<Uint8Array>({ start: (out) => void start(out), cancel: () => gone.abort() });
-    return new Response(stream, {
-      headers: { "content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache" },
-    });
+    return new Response(stream, { headers });
   }
   private failed(error: unknown): ApiError {
     this.counts.errors++;
