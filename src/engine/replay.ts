@@ -367,7 +367,7 @@ function setApart(steps: readonly Step[], entries: Entry[]): readonly Step[] {
   const out: Step[] = [];
   let later: Step[] = [];
   for (const step of steps) {
-    const { item, vars, line } = step, { collective: what } = item;
+    const { item } = step, { collective: what } = item;
     const brought = [...new Set(step.entries)].filter((e) => entries[e].source !== undefined);
     if (!step.entries.every((e) => entries[e].isInner)) out.push(...later.splice(0));
     if (
@@ -387,7 +387,7 @@ function setApart(steps: readonly Step[], entries: Entry[]): readonly Step[] {
         { dtype, size } = entries[to].buffer,
         { ast, program } = copyProgram(device, dtype, size);
       const kernel: TemplateItem = { kind: "kernel", device, entries: [to, from], ast, vars: [], at: undefined };
-      return { item: kernel, entries: [to, from], program, vars, line, reads: [from], writes: [to] };
+      return { ...step, item: kernel, entries: [to, from], program, reads: [from], writes: [to] };
     };
     const { reads, writes } = step;
     out.push(...brought.filter((e) => reads.includes(e)).map((e) => copy(apart.get(e)!, e)));

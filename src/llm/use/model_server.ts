@@ -54,6 +54,8 @@ export interface RunningServer {
 }
 
 const encoder = new TextEncoder();
+/** How long the head of an answer waits for it: a client that leaves meanwhile is not heard of. */
+const HEAD_MS = 50;
 
 function json(status: number, body: unknown): Response {
   return Response.json(body, { status });
@@ -238,7 +240,7 @@ export class ModelServer {
     const parsed = chatRequest(body, this.model.decoder.vocabulary), asked = await this.asked(parsed);
     return this.answer(chatForm(this.model.tokenizer), parsed, this.jobs(parsed, asked));
   }
-  private completions(body: Body): Response {
+  private completions(body: Body): Response | Promise<Response> {
     const { model } = this, parsed = completionRequest(body, model.decoder.vocabulary);
     const jobs = parsed.prompts.flatMap((p) => {
       const prompt = model.promptIds(p);
@@ -278,7 +280,7 @@ export class ModelServer {
     });
   }
 
-  private embeddings(body: Body): Response {
+  private embeddings(body: Body): Promise<Response> {
     const { model } = this, { spec, vocabulary } = model.decoder, parsed = embeddingRequest(body, vocabulary, spec.dim);
     const prompts = parsed.prompts.map((p) => model.promptIds(p));
     prompts.forEach((ids) => this.checkLength(ids, model.decoder.context + 1));
@@ -365,7 +367,7 @@ export class ModelServer {
     if (failure !== undefined) throw (failure as { readonly error: unknown }).error;
     return all;
   }
-  private answer(form: AnswerForm, parsed: CommonRequest, jobs: readonly Job[]): Response {
+  private answer(form: AnswerForm, parsed: CommonRequest, jobs: readonly Job[]): Response | Promise<Response> {
     const { model } = this, head = this.head(`${form.prefix}-`), usage = (answers: Answer[]) => usageOf(answers, jobs);
     const envelope = (object: string) => ({ ...head, object, model: model.name });
     if (!parsed.stream) {
@@ -398,11 +400,30 @@ export class ModelServer {
       }
     });
   }
-  /** What `work` gives, as JSON. */
-  private whole(work: (signal: AbortSignal) => Promise<unknown>): Response {
-    return this.inTurn({ "content-type": "application/json" }, async (send, signal) => {
-      send(JSON.stringify(await work(signal)));
-    });
+  /** What `work` gives, as JSON. What fails before the head goes out has the status that says so. */
+  private async whole(work: (signal: AbortSignal) => Promise<unknown>): Promise<Response> {
+    const headers = { "content-type": "application/json" };
+    let isOut = false, timer: ReturnType<typeof setTimeout> | undefined;
+    try {
+      return await new Promise<Response>((resolve, reject) => {
+        const later = this.inTurn(headers, async (send, signal) => {
+          try {
+            const text = JSON.stringify(await work(signal));
+            if (isOut) send(text);
+            else resolve(new Response(text, { headers }));
+          } catch (error) {
+            if (isOut) throw error;
+            reject(error);
+          }
+        });
+        timer = setTimeout(() => {
+          isOut = true;
+          resolve(later);
+        }, HEAD_MS);
+      });
+    } finally {
+      clearTimeout(timer);
+    }
   }
   /** Events as they come. */
   private streamed(write: (send: Send, signal: AbortSignal) => Promise<void>): Response {
