@@ -198,13 +198,18 @@ function quote(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
+/** Gives what a job has made its name. */
+function complete({ made, final }: Job): void {
+  if (final !== undefined && isFile(made!)) Deno.renameSync(made!, final);
+}
+
 /** One job after the other, where the compiler may be started and no shell. */
 function runEach(jobs: readonly Job[]): void {
-  for (const { args, stdout, log, made, final } of jobs) {
-    const result = runProgram(args[0], args.slice(1), "piped", "piped");
+  for (const job of jobs) {
+    const { args, stdout, log } = job, result = runProgram(args[0], args.slice(1), "piped", "piped");
     Deno.writeFileSync(log, result.stderr);
     if (stdout !== undefined) Deno.writeFileSync(stdout, result.stdout);
-    if (result.success && final !== undefined) Deno.renameSync(made!, final);
+    if (result.success) complete(job);
   }
 }
 
@@ -226,7 +231,8 @@ export function runAll(jobs: readonly Job[]): void {
   // the shell says which have succeeded
   const script = jobs.map((j, i) => {
     const first = `${words(j.args)} 2>${quote(j.log)} >${quote(j.stdout ?? "/dev/null")}`;
-    const next = (j.next ?? []).map((args) => `${words(args)} 2>>${quote(j.log)} >/dev/null`).join(" || ");
+    const log = (k: number): string => quote(k < j.next!.length - 1 ? "/dev/null" : j.log); // the last one tells
+    const next = (j.next ?? []).map((args, k) => `${words(args)} 2>>${log(k)} >/dev/null`).join(" || ");
     return `(${next === "" ? first : `${first} && { ${next}; }`} && echo ${i}) </dev/null &`;
   });
   let said: Uint8Array;
@@ -237,10 +243,7 @@ export function runAll(jobs: readonly Job[]): void {
   } catch (error) {
     throw new DeviceError("start the C compiler", { device: "CLANG", reason: String(error), cause: error });
   }
-  for (const i of new TextDecoder().decode(said).match(/\d+/g) ?? []) {
-    const { made, final } = jobs[Number(i)];
-    if (final !== undefined) Deno.renameSync(made!, final);
-  }
+  for (const i of new TextDecoder().decode(said).match(/\d+/g) ?? []) complete(jobs[Number(i)]);
 }
 
 /** A source to compile, with the symbols that it defines. */
