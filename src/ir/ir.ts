@@ -93,6 +93,7 @@ export {
   type Compiler,
   type Graph,
   groupsOf,
+  type Insertion,
   type Launch,
   LaunchGraph,
   type Program,
