@@ -323,6 +323,7 @@ class Chooser {
         const whole = size * body <= UNROLL_COPIES && (size <= WINDOW || isMaskedBy(r.root, this.axes[i].range));
         const k = whole ? size : divisorUpTo(size, Math.min(4, want));
         if (k < 2) break;
+        if (k > this.axes[i].rest) continue; // it has lanes, of another region
         unroll(i, k);
         if (!whole) break;
         body *= size;
