@@ -35,7 +35,13 @@ const PROGRAMS: Readonly<Record<string, Want>> = {
   rnn: { script: [/^const lstmCell = /m, /rnn\.ts:\d+ {2}const \[nextH, nextC\] = cell\.call/] },
   loader: {},
   symbolic: {
-    script: [/j < 2;/, /^for \(const \[.*, n\] of \[$/m, /^ {2}\[f, x, 6\],$/m, /j < n;/, /captured, symbolic\.ts:\d+/],
+    script: [
+      /^ {2}\[sum, x, 2\],$/m,
+      /^for \(const \[.*, n\] of \[$/m,
+      /^ {2}\[f, x, 6\],$/m,
+      /j < n;/,
+      /captured, symbolic\.ts:\d+/,
+    ],
   },
   nan: { story: [/the first NaN at \[0\]: here it begins, with `log2\(\(x\[2\] \(0\) \+ -1\)\) = NaN`/] },
   throws: { code: 1, script: [/^\/\/ It stopped here: ShapeError: Cannot matmul shapes \[3, 4\] and \[5, 6\]/m] },
