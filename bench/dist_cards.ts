@@ -4,8 +4,8 @@
  * For 1, 2, 4 … N cards a line of JSON each: all-reduces of float32 (`GB/s` of bus bandwidth, 2 (n - 1) / n of the bytes over
  * the time, as NCCL's own tests count), a training step of a GPT-2 of 124 M parameters in bfloat16 by data parallel (8
  * texts of 1024 tokens a card), the same with weights, gradients and what the optimizer keeps divided in memory, a
- * ColumnLinear then RowLinear that two cards share, and what a step with some twenty collectives takes the host. Times are medians by the clock, of steps that are waited for one by one.
- * dist_peers.py prints the same of PyTorch.
+ * ColumnLinear then RowLinear that two cards share, and what a step with some twenty collectives takes the host. Times are
+ * medians by the clock, of steps that are waited for one by one. dist_peers.py prints the same of PyTorch.
  *
  * @module
  */

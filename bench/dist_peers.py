@@ -63,11 +63,10 @@ for nbytes in (1 << 20, 16 << 20, 256 << 20) if size > 1 else ():
     ms = median(lambda: [dist.all_reduce(t, op=dist.ReduceOp.MAX) for _ in range(20)]) / 20
     say(name=f"allReduce {nbytes >> 10} KiB", ms=ms, gbs=2 * (size - 1) / size * nbytes / ms / 1e6)
 
-for compiled in (False, True):
-    net = Gpt().cuda()
-    model = DistributedDataParallel(net, device_ids=[torch.cuda.current_device()]) if size > 1 else net
-    if compiled:
-        model = torch.compile(model)
+
+
+def train(name, model, net):
+    """Times a step of `model`, whose parameters are those of `net`."""
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-4, fused=True)
     tokens = torch.randint(0, 50304, (8, 1024), device="cuda")
 
@@ -79,24 +78,19 @@ for compiled in (False, True):
         optimizer.step()
 
     ms = median(step)
-    say(name="gpt2 compiled" if compiled else "gpt2", ms=ms, texts_s=8 * size / ms * 1e3)
-    del model, net, optimizer
+    say(name=name, ms=ms, texts_s=8 * size / ms * 1e3)
+
+
+for compiled in (False, True):
+    net = Gpt().cuda()
+    model = DistributedDataParallel(net, device_ids=[torch.cuda.current_device()]) if size > 1 else net
+    train("gpt2 compiled" if compiled else "gpt2", torch.compile(model) if compiled else model, net)
+    del model, net
     torch.cuda.empty_cache()
 if size > 1:
     net = Gpt().cuda()
     for block in net.blocks:
         fully_shard(block)
     fully_shard(net)
-    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-4, fused=True)
-    tokens = torch.randint(0, 50304, (8, 1024), device="cuda")
-
-    def step():
-        optimizer.zero_grad(set_to_none=True)
-        with torch.autocast("cuda", dtype=torch.bfloat16):
-            loss = net(tokens)
-        loss.backward()
-        optimizer.step()
-
-    ms = median(step)
-    say(name="gpt2 divided", ms=ms, texts_s=8 * size / ms * 1e3)
+    train("gpt2 divided", net, net)
 dist.destroy_process_group()

@@ -177,6 +177,12 @@ export class CudaContext {
     this.check(cu.cuGraphInstantiateWithFlags(out.bytes, template, 0n), `prepare ${what}`);
     return out.words[0];
   }
+  /** Destroys a CUgraph and what was made of it; 0 is none. */
+  destroyGraph(template: bigint, executable: bigint): void {
+    const { cu } = this.driver;
+    if (executable !== 0n) cu.cuGraphExecDestroy(executable);
+    if (template !== 0n) cu.cuGraphDestroy(template);
+  }
   /** The node that was captured last on the stream of kernels. */
   lastNode(): bigint {
     const { cu } = this.driver, info = new HostMemory(5), at = (word: number) => info.bytes.subarray(8 * word);
@@ -195,6 +201,13 @@ export class CudaContext {
     const { cu, out } = this.driver;
     this.check(cu.cuMemAlloc_v2(out.bytes, BigInt(nbytes)), `allocate ${nbytes} bytes`);
     return out.words[0];
+  }
+  /** Pinned memory of the host, through which copies are asynchronous; the caller frees it. */
+  newPinned(nbytes: number): { readonly address: bigint; readonly bytes: Uint8Array<ArrayBuffer> } {
+    const { cu, out } = this.driver;
+    this.check(cu.cuMemHostAlloc(out.bytes, BigInt(nbytes), 0), `pin ${nbytes} bytes of host memory`);
+    const address = out.words[0], pointer = Deno.UnsafePointer.create(address)!;
+    return { address, bytes: new Uint8Array(Deno.UnsafePointerView.getArrayBuffer(pointer, nbytes)) };
   }
   private guard(): void {
     for (const look of this.guards) look();

@@ -111,12 +111,7 @@ export class CudaAllocator implements Allocator {
   }
 
   private newSlot(): Slot {
-    const { context, context: { driver: { cu, out } } } = this;
-    context.check(cu.cuMemHostAlloc(out.bytes, BigInt(SLOT_BYTES), 0), `pin ${SLOT_BYTES} bytes of host memory`);
-    const address = out.words[0];
-    const pointer = Deno.UnsafePointer.create(address)!;
-    const bytes = new Uint8Array(Deno.UnsafePointerView.getArrayBuffer(pointer, SLOT_BYTES));
-    const slot = { address, bytes, event: context.newEvent(), fill: 0, open: 0 };
+    const { context } = this, slot = { ...context.newPinned(SLOT_BYTES), event: context.newEvent(), fill: 0, open: 0 };
     this.slots.add(slot);
     return slot;
   }

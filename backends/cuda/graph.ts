@@ -154,13 +154,12 @@ export class CudaGraph extends LaunchGraph implements SharedGraph {
     this.onDispose(this);
   }
   release(): void {
-    const { context, context: { driver: { cu } }, template, executable, shares } = this;
+    const { context, template, executable, shares } = this;
     this.template = this.executable = 0n;
     this.shares = [];
     for (const share of shares) share.end();
     if (!context.alive || (template === 0n && executable === 0n)) return;
     context.enter();
-    if (executable !== 0n) cu.cuGraphExecDestroy(executable);
-    if (template !== 0n) cu.cuGraphDestroy(template);
+    context.destroyGraph(template, executable);
   }
 }

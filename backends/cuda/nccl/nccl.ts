@@ -107,6 +107,8 @@ class NcclWork implements Work {
 class CapturedCollectives implements GraphShare {
   /** Those of one run. */
   readonly operations: Operation[] = [];
+  /** These as one, once it has run. */
+  private all: Operation | undefined;
 
   constructor(private readonly owner: NcclCommunicator, readonly graph: SharedGraph) {}
 
@@ -114,9 +116,12 @@ class CapturedCollectives implements GraphShare {
     this.owner.beforeGraph();
   }
   after(): void {
+    this.owner.afterGraph(this.all ??= this.together());
+  }
+  private together(): Operation {
     const { operations: [{ sequence, text, line }, ...more] } = this;
     const others = more.length === 0 ? "" : `, and ${more.length} more`;
-    this.owner.afterGraph({ sequence, text: `a graph with ${text}${others}`, line });
+    return { sequence, text: `a graph with ${text}${others}`, line };
   }
   end(): void {
     this.owner.captured.delete(this);
@@ -260,10 +265,7 @@ export class NcclCommunicator implements Communicator {
     if (!context.alive) return;
     context.enter();
     const { cu } = context.driver;
-    for (const { template, executable } of this.graphs) {
-      cu.cuGraphExecDestroy(executable);
-      cu.cuGraphDestroy(template);
-    }
+    for (const { template, executable } of this.graphs) context.destroyGraph(template, executable);
     this.graphs.length = 0;
     end(nccl, handle);
     for (const event of this.events) cu.cuEventDestroy_v2(event);
@@ -304,9 +306,7 @@ export class NcclCommunicator implements Communicator {
   }
   /** A graph with collectives has been queued on the stream of kernels. */
   afterGraph(operation: Operation): void {
-    const event = this.free.pop() ?? this.newEvent();
-    this.options.context.record(event);
-    this.watch(new NcclWork(this, operation, event));
+    this.watch(new NcclWork(this, operation, this.marked(this.options.context.stream)));
   }
   /** The own part of the graph that is captured, where one is. */
   private get share(): CapturedCollectives | undefined {
@@ -383,10 +383,10 @@ export class NcclCommunicator implements Communicator {
     call();
     pollUntil(() => this.isQueued(operation), (waitedMs) => this.checkLate(operation, waitedMs), SPIN_MS);
   }
-  /** An event at the end of the stream of the communicator. */
-  private marked(): bigint {
+  /** An event at the end of a stream, that of the communicator unless told. */
+  private marked(stream: bigint = this.stream): bigint {
     const event = this.free.pop() ?? this.newEvent();
-    this.options.context.record(event, this.stream);
+    this.options.context.record(event, stream);
     return event;
   }
 
@@ -478,8 +478,8 @@ export class NcclCommunicator implements Communicator {
     const { sequence, text } = operation, at = operation.line === undefined ? "" : ` at ${operation.line}`;
     context.enter();
     const place = rollCall.take(), { host, card } = place, one = BigInt(SAID_BYTES);
-    const isFirst = this.comparisons[place.index] === undefined;
-    this.comparisons[place.index]?.wait();
+    const last: NcclWork | undefined = this.comparisons[place.index];
+    last?.wait();
     rollCall.say(place, `${sequence} ${text} ${more}`, `collective ${sequence}, ${text}${at}`);
     const queue = (): void => {
       this.queue(operation, () => {
@@ -490,7 +490,7 @@ export class NcclCommunicator implements Communicator {
       const nbytes = one * BigInt(this.size);
       context.check(cu.cuMemcpyDtoHAsync_v2(host + one, card + one, nbytes, stream), "read from memory");
     };
-    if (isFirst) queue();
+    if (last === undefined) queue();
     else {
       this.graphs[place.index] ??= this.graphOf(queue);
       const { executable } = this.graphs[place.index];

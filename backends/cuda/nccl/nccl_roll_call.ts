@@ -38,13 +38,10 @@ export class NcclRollCall {
 
   /** The place after that of the last comparison; it may be of one under way, {@linkcode PLACES} ago. */
   take(): RollCallPlace {
-    const { context, stride } = this, { cu, out } = context.driver;
+    const { context, stride } = this;
     if (this.host === 0n) {
-      const nbytes = PLACES * stride;
-      context.check(cu.cuMemHostAlloc(out.bytes, BigInt(nbytes), 0), `pin ${nbytes} bytes of host memory`);
-      this.host = out.words[0];
-      this.bytes = new Uint8Array(Deno.UnsafePointerView.getArrayBuffer(Deno.UnsafePointer.create(this.host)!, nbytes));
-      this.card = context.newMemory(nbytes);
+      ({ address: this.host, bytes: this.bytes } = context.newPinned(PLACES * stride));
+      this.card = context.newMemory(PLACES * stride);
     }
     const index = this.next, at = BigInt(index * stride);
     this.next = (index + 1) % PLACES;

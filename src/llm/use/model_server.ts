@@ -402,15 +402,14 @@ export class ModelServer {
   }
   /** What `work` gives, as JSON. What fails before the head goes out has the status that says so. */
   private async whole(work: (signal: AbortSignal) => Promise<unknown>): Promise<Response> {
-    const headers = { "content-type": "application/json" };
     let isOut = false, timer: ReturnType<typeof setTimeout> | undefined;
     try {
       return await new Promise<Response>((resolve, reject) => {
-        const later = this.inTurn(headers, async (send, signal) => {
+        const later = this.inTurn({ "content-type": "application/json" }, async (send, signal) => {
           try {
-            const text = JSON.stringify(await work(signal));
-            if (isOut) send(text);
-            else resolve(new Response(text, { headers }));
+            const made = await work(signal);
+            if (isOut) send(JSON.stringify(made));
+            else resolve(json(200, made));
           } catch (error) {
             if (isOut) throw error;
             reject(error);

@@ -236,7 +236,7 @@ class Fuser extends ReduceReads implements ToldPlan {
     order: readonly UOp[],
     readonly capsOf: (kernel: UOp) => FusionCaps,
     inPlace: ReadonlySet<UOp>,
-    private readonly readers: ReadonlyMap<UOp, readonly UOp[]>,
+    private readonly readers: () => ReadonlyMap<UOp, readonly UOp[]>,
   ) {
     super(order, inPlace);
   }
@@ -357,7 +357,7 @@ class Fuser extends ReduceReads implements ToldPlan {
 
   private get around(): Surroundings {
     return this.surroundings ??= {
-      readers: this.readers,
+      readers: this.readers(),
       isStored: (v) => isLeaf(v) || this.realized.has(v),
       isIn: (v, k) => this.realized.has(v) ? v === k : this.of(v).contexts.some((c) => c.kernel === k),
     };
@@ -567,7 +567,8 @@ export function planFusion(
   kept: readonly UOp[] = [],
 ): ToldPlan {
   const order = toposort(roots), always = [...chains.realized, ...kept, ...roots.filter((r) => !isLeaf(r))];
-  const readers = readersIn(order);
+  let known: ReadonlyMap<UOp, readonly UOp[]> | undefined;
+  const readers = () => known ??= readersIn(order);
   const planned = (start: ReadonlySet<UOp>): Fuser => {
     const fuser = new Fuser(order, capsOf, chains.inside, readers);
     for (const u of start) fuser.realized.add(u);
