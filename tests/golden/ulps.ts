@@ -5,7 +5,7 @@
 const TABLE = new URL("../fixtures/golden/ulps.json", import.meta.url);
 
 /** Devices that have a column. WEBGPU's is of an adapter in software: another adapter has its own logarithm and division. */
-export const MEASURED = ["JS", "WASM", "CLANG", "WEBGPU"] as const;
+export const MEASURED = ["JS", "WASM", "CLANG", "WEBGPU", "CUDA"] as const;
 export type Measured = (typeof MEASURED)[number];
 
 /** By op, dtype and kind of result (`ulpKey`): what a device was off at most; where nothing stands it is one ulp at most. */
@@ -18,7 +18,7 @@ export function isMeasured(device: string): device is Measured {
 /** The table: a row is a number where all devices are as far off, else a number for each that is more than one ulp off. */
 export function readUlps(): Ulps {
   const rows: Record<string, number | Partial<Record<Measured, number>>> = JSON.parse(Deno.readTextFileSync(TABLE));
-  const all = (n: number): Record<Measured, number> => ({ JS: n, WASM: n, CLANG: n, WEBGPU: n });
+  const all = (n: number): Record<Measured, number> => ({ JS: n, WASM: n, CLANG: n, WEBGPU: n, CUDA: n });
   return Object.fromEntries(Object.entries(rows).map(([key, row]) => [key, typeof row === "number" ? all(row) : row]));
 }
 
