@@ -16,8 +16,10 @@ export async function packageFolder(name: string): Promise<string> {
     if (code !== 0) throw new Error(`${command} ${args.join(" ")}: ${new TextDecoder().decode(stderr)}`);
     return new TextDecoder().decode(stdout).trim();
   };
-  const archive = await run("npm", ["pack", "--silent", name]);
+  // a home that cannot be written keeps npm busy for ever, and no network for minutes
+  const cache = `${folder}/cache`, retries = ["--fetch-retry-mintimeout=500", "--fetch-retry-maxtimeout=5000"];
+  const archive = await run("npm", ["pack", "--silent", `--cache=${cache}`, ...retries, name]);
   await run("tar", ["xzf", archive]);
-  await Deno.remove(`${folder}/${archive}`);
+  await Promise.all([archive, "cache"].map((name) => Deno.remove(`${folder}/${name}`, { recursive: true })));
   return `${folder}/package`;
 }

@@ -179,11 +179,15 @@ export class GridCandidates {
   private elementwise(): void {
     const { k, sizes } = this;
     const parallel = sizes.map((_, i) => i).filter((i) => this.isOutput(i) && sizes[i] > 1 && k.isParallel(i));
+    const unrolls = this.unrolls();
     if (parallel.length === 0) {
-      this.plans.push(this.plan());
+      for (const unrolled of unrolls) {
+        const plan = this.plan();
+        if (unrolled.every(([i, k]) => plan.copy(i, k))) this.plans.push(plan);
+      }
       return;
     }
-    const unrolls = this.unrolls(), lanes = this.laneAxes(parallel, k.regions);
+    const lanes = this.laneAxes(parallel, k.regions);
     if (lanes.length === 0) lanes.push(parallel[parallel.length - 1]);
     for (const fast of lanes) {
       const others = parallel.filter((i) => i !== fast).reverse();
@@ -278,7 +282,8 @@ export class GridCandidates {
     if (!lanes.some((i) => this.isOutput(i))) {
       lanes.push(...this.laneAxes(around, k.regions.filter((r) => r.kind === "store")).slice(0, 1));
     }
-    for (const fast of lanes.length > 0 ? lanes : around.slice(-1)) {
+    if (lanes.length === 0) lanes.push(...around.slice(-1), main.own.toSorted((a, b) => sizes[b] - sizes[a])[0]);
+    for (const fast of lanes) {
       if (main.own.includes(fast)) this.rows(main, fast, around);
       else this.columns(main, fast, around);
     }
@@ -329,7 +334,7 @@ export class GridCandidates {
       const chunks = Math.ceil(size / width);
       for (const threads of powersTo(Math.min(this.most, 2 * chunks), 2)) {
         // a row of a thread or two only where it is short
-        if (chunks > 32 * threads * LEAST_SHARED) continue;
+        if (chunks > 32 * threads * LEAST_SHARED && 2 * threads <= this.most) continue;
         const each = Math.ceil(chunks / threads), padded = chunks % threads !== 0;
         for (const unroll of new Set([1, 4, 8, ...this.isOpen(fast) ? [] : [each]])) {
           if (unroll > each || !this.isWholeIn(fast, each, unroll) || unroll * width > this.copies) continue;

@@ -49,6 +49,9 @@ const SHORT = 8;
 /** Part of the cost of another candidate that the best must come below: else the one with fewer copies is chosen. */
 const TIE = 0.994;
 
+/** Part of the cost of a plan that may be done once more for each thread to have as much to do as others. */
+const MOST_REPEATED = 1 / 4;
+
 /** Times the cost of the best up to which notes tell others. */
 const NEARLY = 2;
 
@@ -217,7 +220,7 @@ class Chooser {
     // order of loops, and who is split over threads
     const { packed: packs, order } = plan, [packed] = packs;
     let thread = -1;
-    if (caps.threads > 1 && plan.cost >= THREAD_COST) thread = this.threadAxis(order, tileOf, packed);
+    if (caps.threads > 1 && plan.cost >= THREAD_COST) thread = this.threadAxis(plan, tileOf);
     let chunk = -1, chunks = 0;
     if (thread >= 0 && packed !== undefined && !packed.depends[thread]) {
       // a few long chunks, so that each fills its tiles rarely
@@ -332,8 +335,8 @@ class Chooser {
   }
 
   /** The output axis to split over threads: outer ones first, inner ones only where they balance clearly better. */
-  private threadAxis(order: readonly number[], tileOf: (i: number) => number, packed: Access | undefined): number {
-    const { threads } = this.caps;
+  private threadAxis(plan: Plan, tileOf: (i: number) => number): number {
+    const { order, packed: [packed] } = plan, { threads } = this.caps;
     let best = -1, bestBalance = 0.5;
     for (const i of order) {
       if (this.axes[i].size === 0 || this.regions.some((r) => r.kind === "store" && !r.axes[i])) continue;
@@ -342,9 +345,19 @@ class Chooser {
       // an axis that the packed operand does not depend on is cut in one chunk a thread
       if (packed !== undefined && !packed.depends[i]) n = ceilDiv(n, ceilDiv(n, threads));
       const balance = n / (ceilDiv(n, threads) * threads);
+      if ((ceilDiv(this.sizes[i], tileOf(i)) - 1) * this.outside(plan, i) > MOST_REPEATED * plan.cost) continue;
       if (balance > bestBalance + (best < 0 ? 0 : 0.15)) [best, bestBalance] = [i, balance];
     }
     return best;
+  }
+
+  /** What regions cost that stand outside of the loop of an axis: where that is the outermost one, each iteration does them. */
+  private outside({ order, tile, regionLanes, lanes }: Plan, axis: number): number {
+    const { regions, costs } = this, inside = order.slice(order.indexOf(axis));
+    return regions.reduce((n, r, k) => {
+      const isOutside = order.some((i) => r.axes[i]) && !inside.some((i) => r.axes[i]);
+      return isOutside ? n + costs.regionCost(r, regionLanes[k], lanes, tile) : n;
+    }, 0);
   }
 }
 

@@ -91,12 +91,18 @@ function isMixed(sink: UOp): boolean {
   );
 }
 
+/** STOREs that stand in the same loops. */
+interface Nest {
+  readonly around: readonly UOp[];
+  /** By range of copies or lanes: the loop in its place in STOREs. */
+  readonly loops: Map<UOp, UOp>;
+  /** The same, in what is computed after a reduction. */
+  readonly afterwards: Map<UOp, UOp>;
+}
+
 class Roller {
   private readonly next: { range: number; stage: number };
-  /** By range of copies or lanes: the loop in its place in STOREs. */
-  private readonly loops = new Map<UOp, UOp>();
-  /** The same, in what is computed after a reduction. */
-  private readonly afterwards = new Map<UOp, UOp>();
+  private readonly nests: Nest[] = [];
   /** What is kept, by value. */
   private readonly kept = new Map<UOp, UOp>();
 
@@ -127,18 +133,19 @@ class Roller {
     const value = substitute(s.src[1], new Map(apart.map((l) => [l, this.reads(l, ownOf(l, own))])));
     const ranges = this.loopsAfter(s, value, own);
     // STOREs share loops: what is kept for one is read by the others
-    for (const r of ranges) if (!this.afterwards.has(r)) this.afterwards.set(r, this.loop(r));
-    const inner = new Map(ranges.map((r) => [r, this.afterwards.get(r)!]));
+    const { loops, afterwards } = this.nestOf(rangesOf(s).filter((r) => !own.includes(r)));
+    for (const r of ranges) if (!afterwards.has(r)) afterwards.set(r, this.loop(r));
+    const inner = new Map(ranges.map((r) => [r, afterwards.get(r)!]));
     const computed = ranges.length > 0 ? this.after(value, own, inner) : value;
     if (!isApart) {
       return computed === s.src[1] ? s : s.withSrc([renameFree(at, inner), computed]);
     }
-    for (const r of byStride(own, at.src[1])) if (!this.loops.has(r)) this.loops.set(r, this.loop(r));
-    const place = at.src.slice(1).map((u) => renameFree(u, this.loops));
+    for (const r of byStride(own, at.src[1])) if (!loops.has(r)) loops.set(r, this.loop(r));
+    const place = at.src.slice(1).map((u) => renameFree(u, loops));
     const isCopy = ownNodes(value).every((u) => u.op !== Ops.REDUCE && (u === value || u.op !== Ops.LOAD));
     const kept = isCopy && ownNodes(value).length <= FEW_OPS
-      ? renameFree(value, this.loops)
-      : this.row(value, computed, ownOf(value, own), (r) => inner.get(r) ?? r, (r) => this.loops.get(r)!);
+      ? renameFree(value, loops)
+      : this.row(value, computed, ownOf(value, own), (r) => inner.get(r) ?? r, (r) => loops.get(r)!);
     return store(index(at.src[0], place[0], place[1]), kept);
   }
 
@@ -182,6 +189,17 @@ class Roller {
     };
     visit(value);
     return renameFree(substitute(value, kept), loops);
+  }
+
+  /** The parts of a loop that was parted have loops of their own: one in all of them would stand in all of those at once. */
+  private nestOf(around: readonly UOp[]): Nest {
+    const known = this.nests.find((n) =>
+      n.around.length === around.length && n.around.every((r) => around.includes(r))
+    );
+    if (known !== undefined) return known;
+    const nest = { around, loops: new Map<UOp, UOp>(), afterwards: new Map<UOp, UOp>() };
+    this.nests.push(nest);
+    return nest;
   }
 
   private loop(r: UOp): UOp {

@@ -43,8 +43,13 @@ import { MIN_RESULTS } from "../fuse/fusion_plan.ts";
  * the caches do not hold).
  */
 const LEAST_PART_GRID = 1 << 13, LEAST_PART_LOOPS = 1 << 22;
-/** Threads of a group that share a reduction, at most; such groups that keep a multiprocessor busy: it holds 1536 to 2048. */
-const GROUP_THREADS = 256, GROUPS_A_UNIT = 8;
+/** Elements of one group on a grid that take as long as another launch does. */
+const WORTH_PARTS = 1 << 16;
+/**
+ * Threads of a group that share a reduction, at most, or results side by side (a sector of 32 bytes) where what is reduced is not;
+ * such groups that keep a multiprocessor busy: it holds 1536 to 2048.
+ */
+const GROUP_THREADS = 256, LANES = 8, GROUPS_A_UNIT = 8;
 
 /** A kernel in two. */
 export interface SplitKernel {
@@ -57,16 +62,21 @@ export interface SplitKernel {
 }
 
 /**
- * Into how many parts a reduction of `length` elements is cut, of which there are `outputs`; 1 for none. So many of the elements
- * as `row` gives lie in a row: on a grid no more threads share the reduction at once.
+ * Into how many parts a reduction of `length` elements is cut, of which there are `outputs`; 1 for none. On a grid as a whole
+ * so many groups of threads do it as `groupsOf` gives.
  */
-export function partsOf(outputs: number, length: number, caps: Capabilities, row: () => number = () => length): number {
+export function partsOf(
+  outputs: number,
+  length: number,
+  caps: Capabilities,
+  groupsOf: () => number = () => outputs,
+): number {
   if (caps.hasGrid) {
-    const { units, unitThreads } = caps.grid!;
-    if (outputs * length < units * unitThreads) return 1; // without a look at what it reads
-    const groups = outputs * Math.min(1, row() / GROUP_THREADS);
-    if (groups >= 2 * units) return 1;
-    return Math.max(1, Math.min(Math.floor(units * GROUPS_A_UNIT / groups), Math.floor(length / LEAST_PART_GRID)));
+    const { units } = caps.grid!;
+    if (outputs * length < WORTH_PARTS) return 1; // without a look at what it reads
+    const groups = Math.max(1, groupsOf()), each = outputs * length / groups;
+    if (groups >= 2 * units || each < WORTH_PARTS) return 1;
+    return Math.max(1, Math.min(Math.floor(units * GROUPS_A_UNIT / groups), Math.floor(each / LEAST_PART_GRID)));
   }
   if (caps.threads < 2 || outputs >= caps.threads) return 1;
   return Math.max(1, Math.min(ceilDiv(caps.threads, outputs), Math.floor(length / LEAST_PART_LOOPS)));
@@ -148,22 +158,28 @@ function partsOfChain({ outer, rows, columns, middle }: Chain, outputs: number, 
   return Math.floor(Math.min(units * CHAINS_A_UNIT / groups, steps / LEAST_MIDDLE, PARTS_SHARE * read / made));
 }
 
-/** The one reduction of a kernel that can be split: neither inside of another nor around one, but in a chain of products. */
-function splittable(ast: UOp, { grid }: Capabilities): { u: UOp; chain: Chain | undefined } | undefined {
-  if (!mayHave(ast, Ops.REDUCE)) return undefined;
+/** A reduction that can be split. */
+interface Splittable {
+  readonly u: UOp;
+  readonly chain: Chain | undefined;
+}
+
+/** The reductions of a kernel that can be split: neither inside of another nor around one, or the outer one of a chain of products. */
+function splittable(ast: UOp, { grid }: Capabilities): Splittable[] {
+  if (!mayHave(ast, Ops.REDUCE)) return [];
   const nodes = toposort(ast), reduces = nodes.filter((u) => u.op === Ops.REDUCE);
-  if (nodes.some((u) => u.op === Ops.STAGE)) return undefined;
+  if (nodes.some((u) => u.op === Ops.STAGE)) return [];
   let chain: Chain | undefined;
   if (reduces.length > 1) {
     for (const c of grid?.tensorCores ?? []) chain ??= chainOf(c) && findChain(ast, c);
-    if (chain === undefined) return undefined;
   }
-  const found = chain?.outer ?? reduces[0];
-  if (ownRanges(found).some((r) => r.op !== Ops.RANGE || sizeOf(r) === 0)) return undefined;
-  const around = rangesOf(found);
-  return around.every((r) => argOf(r, Ops.RANGE).kind === AxisKind.LOOP && sizeOf(r) > 0)
-    ? { u: found, chain }
-    : undefined;
+  const isAlone = (u: UOp): boolean => !u.src.some((s) => mayHave(s, Ops.REDUCE));
+  const inner = new Set(reduces.filter((u) => !isAlone(u)).flatMap((u) => toposort(u.src)));
+  const found = chain !== undefined ? [chain.outer] : reduces.filter((u) => isAlone(u) && !inner.has(u));
+  const isLoop = (r: UOp): boolean => r.op === Ops.RANGE && argOf(r, Ops.RANGE).kind === AxisKind.LOOP && sizeOf(r) > 0;
+  return found.filter((u) =>
+    ownRanges(u).every((r) => r.op === Ops.RANGE && sizeOf(r) > 0) && rangesOf(u).every(isLoop)
+  ).map((u) => ({ u, chain }));
 }
 
 /** The reduced ranges, the furthest apart in memory first, by the read that has most of them. */
@@ -192,6 +208,16 @@ function rowOf(u: UOp, ranges: readonly UOp[]): number {
   return row;
 }
 
+/** Groups of threads that do a reduction as a whole: one a result, where as many of its elements lie in a row as a group has threads. */
+function groupsOf(u: UOp, ranges: readonly UOp[], around: readonly UOp[]): number {
+  const forms = toposort(u.src[0]).filter((x) => x.op === Ops.LOAD).map((l) => indexForm(l.src[0].src[1]));
+  const areNear = (some: readonly UOp[]): boolean =>
+    forms.some((f) => some.some((r) => Math.abs(strideAlong(f, r)) === 1));
+  const outputs = iterationsOf(around);
+  if (!areNear(ranges) && areNear(around)) return outputs / LANES;
+  return outputs * Math.min(1, rowOf(u, ranges) / GROUP_THREADS);
+}
+
 /** `x` in the dtype of `r`. */
 function typed(x: UOp, r: UOp): UOp {
   return x.dtype === r.dtype ? x : x.cast(r.dtype);
@@ -204,11 +230,16 @@ function divisorNear(n: number, want: number): number {
   return 0;
 }
 
-/** Cuts the reduction of a kernel's AST in parts where that keeps the device busier. `slot`: PARAM of the first new buffer. */
+/** Cuts a reduction of a kernel's AST in parts where that keeps the device busier. `slot`: PARAM of the first new buffer. */
 export function splitKernel(ast: UOp, caps: Capabilities, slot: number): SplitKernel | undefined {
-  const found = splittable(ast, caps);
-  if (found === undefined) return undefined;
-  const { u, chain } = found;
+  for (const found of splittable(ast, caps)) {
+    const split = splitReduce(ast, found, caps, slot);
+    if (split !== undefined) return split;
+  }
+  return undefined;
+}
+
+function splitReduce(ast: UOp, { u, chain }: Splittable, caps: Capabilities, slot: number): SplitKernel | undefined {
   const carrier = carrierOf(u), n = carrier.lanes;
   const ranges = outermostFirst(u), around = rangesOf(u);
   const outputs = iterationsOf(around), length = iterationsOf(ranges), tiles = caps.hasGrid ? tilesOf(u, around) : 0;
@@ -219,7 +250,7 @@ export function splitKernel(ast: UOp, caps: Capabilities, slot: number): SplitKe
     ? cached
     : tiles > 0
     ? partsOfProduct(tiles, length, caps)
-    : partsOf(outputs, length, caps, () => rowOf(u, ranges));
+    : partsOf(outputs, length, caps, () => groupsOf(u, ranges, around));
   if (want < 2 || outputs * want > INT32_MAX) return undefined;
   let next = freeIds(toposort(ast)).range;
   const fresh = (size: number, kind: AxisKind): UOp => range(size, next++, kind);

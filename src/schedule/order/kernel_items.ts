@@ -12,7 +12,7 @@ import { param, sink, toposort, type UOp, variable } from "../../uop/core/uop.ts
 import { reducesByKey } from "../../uop/graph/keyed_reduce.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { factsOf, slotOf, slotWritten } from "../kernels/slots.ts";
-import { splitKernel } from "../kernels/split_reduce.ts";
+import { type SplitKernel, splitKernel } from "../kernels/split_reduce.ts";
 import { joinParts } from "./join_parts.ts";
 import { entryOfKey, type Node } from "./kernel_graph.ts";
 import type { EntryInfo, TemplateItem } from "./template.ts";
@@ -24,7 +24,7 @@ interface Numbered {
   readonly vars: readonly string[];
 }
 
-/** What a kernel becomes: one step, or two with buffers between them in the slots from `first` on. */
+/** What a kernel becomes: one step, or several with buffers between them in the slots from `first` on. */
 interface Final {
   readonly steps: readonly Numbered[];
   readonly made: readonly { readonly dtype: DType; readonly size: number }[];
@@ -75,9 +75,16 @@ function finish(kernel: UOp, caps: Capabilities): Final {
   const facts = kernel.src.map(factsOf);
   const first = 1 + Math.max(...facts.flatMap(({ params }) => params.map(slotOf)));
   const isWhole = facts.some((f) => f.isSymbolic) || kernel.src.some((s) => reducesByKey(s, caps) !== undefined);
-  const split = isWhole ? undefined : splitKernel(kernel, caps, first);
-  if (split === undefined) return { steps: [number(kernel)], made: [], first };
-  return { steps: [number(split.partial), number(split.combine)], made: split.made, first };
+  const steps: UOp[] = [], made: SplitKernel["made"][number][] = [];
+  let last = kernel;
+  for (;;) {
+    const split = isWhole ? undefined : splitKernel(last, caps, first + made.length);
+    if (split === undefined) break;
+    steps.push(split.partial);
+    made.push(...split.made);
+    last = split.combine;
+  }
+  return { steps: [...steps, last].map(number), made, first };
 }
 
 function number(kernel: UOp): Numbered {

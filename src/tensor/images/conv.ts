@@ -11,11 +11,12 @@ import { envNumber } from "../../helpers/env.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
 import { ceilDiv, prod, rangeOf } from "../../helpers/math.ts";
 import { checkChoice, checkInteger, checkOptions, describe, describeList } from "../../helpers/options.ts";
+import { vmax } from "../../uop/algebra/bounds.ts";
 import { ReduceArg } from "../../uop/core/args.ts";
 import { broadcastTo, expand, flip, permute, reshape } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
-import { constant, iota, positionDType, type UOp, uop } from "../../uop/core/uop.ts";
+import { constant, iota, type UOp, uop } from "../../uop/core/uop.ts";
 import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import { checkIntegers } from "../handle/axes.ts";
 import { checkTensor, maybeTensor, TensorBase } from "../handle/base.ts";
@@ -24,6 +25,7 @@ import { constantAxes, constantAxis, sizedAs } from "../handle/dims.ts";
 import { padLast, type Pairs, pool } from "../nodes/windows.ts";
 import type { ElementwiseTensor } from "../ops/elementwise.ts";
 import { sumLast } from "../math/linalg.ts";
+import { numeratorOf, type Places, placesOf, readAlong } from "./read_along.ts";
 import { winograd } from "./winograd.ts";
 
 /** One number for all spatial axes, or one an axis. */
@@ -118,19 +120,6 @@ function filled(value: number, like: UOp, shape: readonly number[]): UOp {
   return broadcastTo(constant(value, like.dtype), shape);
 }
 
-/** Elements `index` (`[count]`) of one axis of `x`: a comparison and a sum, which the scheduler folds to a load. */
-function takeAlong(x: UOp, axis: number, index: UOp): UOp {
-  const shape = shapeOf(x), [count] = shapeOf(index);
-  const full = [...shape.slice(0, axis), count, ...shape.slice(axis)];
-  const along = (a: number, n: number) => full.map((_, i) => i === a ? n : 1);
-  const values = broadcastTo(reshape(x, [...shape.slice(0, axis), 1, ...shape.slice(axis)]), full);
-  const place = broadcastTo(reshape(iota(shape[axis]), along(axis + 1, shape[axis])), full);
-  const wanted = broadcastTo(reshape(index.cast(place.dtype), along(axis, count)), full);
-  const chosen = place.eq(wanted).where(values, constant(0, x.dtype));
-  const sum = uop(Ops.REDUCE, x.dtype, [chosen], new ReduceArg(Ops.ADD, [axis + 1]));
-  return reshape(sum, full.filter((_, i) => i !== axis + 1));
-}
-
 /**
  * The sum over windows: `x` `[N, groups, Cin, ...spatial]` with `weight` `[groups, Cout, Cin, ...kernel]` of the same dtype
  * gives `[N, groups, Cout, ...]`.
@@ -164,13 +153,19 @@ function rankOf(pooled: UOp, place: UOp, largest: UOp, rank: number): UOp {
   return pooled.ne(pooled).and(zero.lt(place)).where(place.mul(-1).add(lastOf(place)), key);
 }
 
+/** The `place` of the element of each window that `rankOf` puts first. */
+function placeOf(pooled: UOp, place: UOp, largest: UOp, rank: number): UOp {
+  const best = reduceLast(Ops.MAX, rankOf(pooled, place, largest, rank), rank);
+  return pooled.dtype.isFloat ? best.lt(vmax(place) + 1).where(best, best.mul(-1).add(lastOf(best))) : best;
+}
+
 /** The gradient of the maxima of windows, whose last `rank` axes are the kernel's: that of each goes to one element. */
 function toWinner(rank: number): GradientArg {
   return new GradientArg((g, [pooled, place], most) => {
     const shape = shapeOf(pooled),
       wide = (u: UOp) => broadcastTo(reshape(u, [...shape.slice(0, -rank), ...new Array<number>(rank).fill(1)]), shape);
-    const key = rankOf(pooled, place, most, rank), best = reduceLast(Ops.MAX, key, rank);
-    const wins = key.eq(wide(best)).and(constant(0, key.dtype).lt(key));
+    // what padding gets by its place, 0, reaches nothing
+    const wins = place.eq(wide(placeOf(pooled, place, most, rank)));
     return [wins.where(wide(g), constant(0, g.dtype)), undefined];
   }, true);
 }
@@ -191,6 +186,11 @@ interface Window {
   /** Beyond `pairs`, at the end of each axis, for ceilMode. */
   readonly extra: number[];
 }
+
+function own(u: UOp): UOp {
+  return uop(Ops.CONTIGUOUS, u.dtype, [u]);
+}
+const KEPT = new GradientArg((g) => [own(g)]);
 
 /** The families that it is written in. */
 export interface ConvTensor extends ElementwiseTensor {}
@@ -286,6 +286,14 @@ export abstract class ConvTensor extends TensorBase {
     const more = perAxis("convolve (transposed)", "outputPadding", outputPadding, rank, 0);
     constantAxes("convolve (transposed)", weight.uop, rank);
     const kernel = w.slice(2), spatial = rangeOf(rank);
+    if (steps.some((s) => s > 1) && steps.every((s, i) => s === 1 || (gaps[i] === 1 && kernel[i] % s === 0))) {
+      const y = sizedAs("convolve (transposed)", this.uop, lastAxes(shape, rank), () => {
+        const ends = pairs.map(([a, b], i) => [-a, more[i] - b] as const);
+        const isCut = ends.some(([a, b]) => a !== 0 || b !== 0);
+        return this.wrap(padLast(this.inSteps(weight, groups, steps, gaps, isCut), ends));
+      });
+      return added === undefined ? y : this.addChannels("convolve (transposed)", y, added);
+    }
     // the weight with input and output channels swapped within each group, and reversed
     let turned = reshape(weight.uop, [groups, w[0] / groups, w[1], ...kernel]);
     turned = permute(turned, [0, 2, 1, ...spatial.map((i) => 3 + i)]);
@@ -304,6 +312,32 @@ export abstract class ConvTensor extends TensorBase {
       );
       return this.wrap(x).conv2d(this.wrap(turned), bias, { groups, dilation: gaps });
     });
+  }
+
+  /**
+   * A transposed convolution whose kernel is a whole number of strides long: a convolution for each place within a stride, as
+   * channels of one (Shi et al., "Real-time single image and video super-resolution", 2016), between which no zero is added.
+   */
+  private inSteps(
+    weight: this,
+    groups: number,
+    steps: readonly number[],
+    gaps: readonly number[],
+    isCut: boolean,
+  ): UOp {
+    const [cin, each, ...kernel] = weight.shape, spatial = rangeOf(kernel.length), rank = kernel.length;
+    const length = kernel.map((k, i) => k / steps[i]), at = (i: number): number => 3 + 2 * i;
+    const parts = reshape(weight.uop, [groups, cin / groups, each, ...spatial.flatMap((i) => [length[i], steps[i]])]);
+    const order = [0, 2, ...spatial.map((i) => at(i) + 1), 1, ...spatial.map(at)];
+    const turned = reshape(permute(parts, order), [groups * each * prod(steps), cin / groups, ...length]);
+    const reach = length.map((k, i) => [gaps[i] * (k - 1), gaps[i] * (k - 1)] as const);
+    const taps = this.wrap(flip(turned, spatial.map((i) => 2 + i)));
+    const made = this.wrap(padLast(this.uop, reach)).conv2d(taps, null, { groups, dilation: gaps }).uop;
+    // what is cut begins within a stride: apart from that loops are over strides
+    const y = isCut ? withGradient(own(made), [made], KEPT) : made;
+    const [n, , ...sizes] = shapeOf(y), apart = reshape(y, [n, groups * each, ...steps, ...sizes]);
+    const beside = permute(apart, [0, 1, ...spatial.flatMap((i) => [2 + rank + i, 2 + i])]);
+    return reshape(beside, [n, groups * each, ...sizes.map((s, i) => s * steps[i])]);
   }
 
   /**
@@ -370,9 +404,7 @@ export abstract class ConvTensor extends TensorBase {
       ? withGradient(largest, [pooled, place], TO_WINNER[rank] ??= toWinner(rank))
       : largest;
     if (!options.returnIndices) return this.wrap(most);
-    const key = reduceLast(Ops.MAX, rankOf(pooled, place, largest, rank), rank);
-    const known = key.lt(total + 1).where(key, key.mul(-1).add(lastOf(key)));
-    return [this.wrap(most), this.wrap(known.mul(-1).add(total))];
+    return [this.wrap(most), this.wrap(placeOf(pooled, place, largest, rank).mul(-1).add(total))];
   }
 
   /**
@@ -393,11 +425,12 @@ export abstract class ConvTensor extends TensorBase {
     for (let i = 1; i <= rank; i++) constantAxis("interpolate", this.uop, shape.length - i);
     if (mode !== "linear") {
       return this.wrap(size.reduce((x, out, i) => {
-        const axis = shape.length - rank + i, j = iota(out).cast(positionDType(2 * out * shape[axis]));
-        const index = mode === "nearest"
-          ? j.mul(shape[axis]).floorDiv(out) // floor(j in / out)
-          : j.mul(2).add(1).mul(shape[axis]).floorDiv(2 * out); // floor((j + 1/2) in / out)
-        return out === shape[axis] ? x : takeAlong(x, axis, index);
+        const axis = shape.length - rank + i, n = shape[axis];
+        if (out === n) return x;
+        // floor(j in / out), or floor((j + 1/2) in / out)
+        return mode === "nearest"
+          ? readAlong(x, axis, { n, out, factor: n, offset: 0, divisor: out })
+          : readAlong(x, axis, { n, out, factor: 2 * n, offset: n, divisor: 2 * out });
       }, this.uop));
     }
     const rounds = this.dtype === dtypes.uint8;
@@ -409,17 +442,15 @@ export abstract class ConvTensor extends TensorBase {
     }
     const wide = rounds ? dtypes.float32 : sumDType(this.dtype);
     const result = size.reduce((x, out, i) => {
-      const axis = shape.length - rank + i, n = shape[axis], j = iota(out).cast(positionDType(2 * out * n));
+      const axis = shape.length - rank + i, n = shape[axis];
       if (out === n) return x;
-      // the position is numerator / denominator, at least 0
-      const denominator = alignCorners ? Math.max(out - 1, 1) : 2 * out;
-      const numerator = alignCorners ? j.mul(n - 1) : j.mul(2).add(1).mul(n).add(-out).max(0);
-      const low = numerator.floorDiv(denominator), high = low.add(1).lt(n).where(low.add(1), low);
-      const share = reshape(
-        numerator.floorMod(denominator).cast(wide).fdiv(denominator),
-        rangeOf(shape.length).map((a) => a === axis ? out : 1),
-      );
-      const a = takeAlong(x, axis, low), b = takeAlong(x, axis, high), weight = broadcastTo(share, shapeOf(a));
+      const low: Places = alignCorners
+        ? { n, out, factor: n - 1, offset: 0, divisor: Math.max(out - 1, 1) }
+        : { n, out, factor: 2 * n, offset: n - out, divisor: 2 * out };
+      const part = numeratorOf(low, placesOf(low)).floorMod(low.divisor).cast(wide).fdiv(low.divisor);
+      const share = reshape(part, rangeOf(shape.length).map((a) => a === axis ? out : 1));
+      const a = readAlong(x, axis, low), b = readAlong(x, axis, { ...low, next: true });
+      const weight = broadcastTo(share, shapeOf(a));
       return a.mul(weight.mul(-1).add(1)).add(b.mul(weight));
     }, this.uop.cast(wide));
     if (rounds) return this.wrap(result).add(0.5).cast(this.dtype); // at least 0: the cast cuts

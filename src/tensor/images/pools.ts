@@ -67,6 +67,11 @@ export abstract class PoolTensor extends TensorBase {
       throw new ShapeError(action, { shapes: [this.shape], reason: "an axis is empty" });
     }
     let x = this.cast(promote(d, dtypes.float32));
+    const sizes = this.shape.slice(first);
+    if (extentsOf(this.uop) === null && to.every((out, i) => out > 0 && sizes[i] % out === 0)) {
+      const parts = x.reshape([...this.shape.slice(0, first), ...to.flatMap((out, i) => [out, sizes[i] / out])]);
+      return parts.mean(rangeOf(to.length).map((i) => first + 2 * i + 1)).cast(d);
+    }
     to.forEach((out, i) => {
       const axis = first + i, n = x.shape[axis];
       if (out === 1 && extentsOf(x.uop)?.[axis] !== undefined) {

@@ -6,14 +6,17 @@
  */
 import { dtypes } from "../../dtype/dtype.ts";
 import { DTypeError, ShapeError } from "../../helpers/errors.ts";
-import { rangeOf } from "../../helpers/math.ts";
+import { prod, rangeOf } from "../../helpers/math.ts";
 import { checkBoolean, checkInteger, checkOptions } from "../../helpers/options.ts";
 import { broadcastTo, permute } from "../../uop/core/build_movement.ts";
+import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, type UOp } from "../../uop/core/uop.ts";
 import { extentsOf, withExtents } from "../../uop/graph/extent.ts";
+import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import { resolveAxis } from "../handle/axes.ts";
 import { isTensor, TensorBase } from "../handle/base.ts";
 import { type Dim, shrinkAxis } from "../handle/dims.ts";
+import { sorts } from "../nodes/segments.ts";
 import { gatherNode } from "../nodes/select.ts";
 import { sortedPositions } from "../nodes/sorted_positions.ts";
 
@@ -36,6 +39,32 @@ export interface TopkOptions {
   readonly sorted?: boolean;
 }
 
+/** `u` with axis `axis` last, or the last axis back in its place. */
+function lastAxis(u: UOp, axis: number): UOp {
+  const rank = shapeOf(u).length;
+  return permute(u, [...rangeOf(rank).filter((a) => a !== axis), axis]);
+}
+function backTo(u: UOp, axis: number): UOp {
+  const last = shapeOf(u).length - 1;
+  return permute(u, rangeOf(last).toSpliced(axis, 0, last));
+}
+
+/** The gradient of elements in another order along `axis`: those of the order back, which sorting the positions tells. */
+function toPlaces(axis: number): GradientArg {
+  return new GradientArg((g, [, at]) => {
+    const back = backTo(sortedPositions(lastAxis(at, axis), { size: shapeOf(at)[axis] }), axis);
+    return [ordered(g, axis, back), undefined];
+  });
+}
+const TO_PLACES: GradientArg[] = [];
+
+/** `x` in the order `at`, each position of `axis` once. */
+function ordered(x: UOp, axis: number, at: UOp): UOp {
+  const found = gatherNode(x, axis, at), shape = shapeOf(x), n = shape[axis];
+  if (!x.dtype.isFloat || extentsOf(x) !== null || !sorts(at, n, n, prod(shape) / n)) return found;
+  return withGradient(found, [x, at], TO_PLACES[axis] ??= toPlaces(axis));
+}
+
 /** Tensors with sorting. */
 export abstract class SortTensor extends TensorBase {
   /** The order along an axis, as positions: all of them, or as many as `most`. */
@@ -46,14 +75,12 @@ export abstract class SortTensor extends TensorBase {
         reason: "complex numbers have no order; take abs(), real() or imag() first",
       });
     }
-    const shape = this.shape, axis = resolveAxis(action, dim, shape), last = shape.length - 1;
+    const shape = this.shape, axis = resolveAxis(action, dim, shape);
     const n = shape[axis] ?? 1;
     if (n <= 1 || shape.includes(0)) {
       return [withExtents(broadcastTo(constant(0, dtypes.int32), shape), extentsOf(this.uop)), axis];
     }
-    const order = [...rangeOf(shape.length).filter((a) => a !== axis), axis];
-    const back = rangeOf(last).toSpliced(axis, 0, last);
-    return [permute(sortedPositions(permute(this.uop, order), { descending, most }), back), axis];
+    return [backTo(sortedPositions(lastAxis(this.uop, axis), { descending, most }), axis), axis];
   }
 
   /**
@@ -66,7 +93,7 @@ export abstract class SortTensor extends TensorBase {
     checkStable("sort", options);
     const [at, axis] = this.positions("sort", dim, options.descending ?? false);
     const moved = this.ndim > 0 && this.shape[axis] > 1;
-    return [this.wrap(moved ? gatherNode(this.uop, axis, at) : this.uop), this.wrap(at)];
+    return [this.wrap(moved ? ordered(this.uop, axis, at) : this.uop), this.wrap(at)];
   }
 
   /** The positions that sort along `dim`, int32. @throws {ShapeError} */

@@ -132,9 +132,9 @@ Deno.test("split: parts by outputs, length and device", () => {
 });
 
 for (
-  const [rows, length, isTuple] of [[1, 1 << 16, false], [3, 40000, false], [1, 50021, true], [
+  const [rows, length, isTuple] of [[1, 1 << 16, false], [3, 80000, false], [1, 100043, true], [
     2,
-    1 << 15,
+    1 << 16,
     true,
   ]] as const
 ) {
@@ -162,7 +162,7 @@ const NOISE: readonly (readonly [name: string, at: (i: number) => number])[] = [
   ["around 0", (i) => Math.sin(i * 12.9898)],
   ["of two kinds", (i) => i < 30000 ? -1000 : 1000 + i % 5],
 ];
-for (const length of [1 << 16, 50021]) {
+for (const length of [1 << 16, 100043]) {
   for (const [name, at] of NOISE) {
     Deno.test(`split: moments of ${length} in one read, merged in the order of the parts: ${name}`, () => {
       const k = range(length, 1, AxisKind.REDUCE), x = load(index(param(1, f32, length), k));
@@ -184,3 +184,16 @@ for (const length of [1 << 16, 50021]) {
     });
   }
 }
+
+Deno.test("split: of several reductions side by side each, one inside of another not", () => {
+  const length = 1 << 17, [k, l] = [range(length, 1, AxisKind.REDUCE), range(length, 2, AxisKind.REDUCE)];
+  const at = (slot: number, r: UOp): UOp => load(index(param(slot, f32, length), r));
+  const first = reduce(opCarrier(Ops.ADD, f32), [at(1, k)], [k]);
+  const beside = first.add(reduce(opCarrier(Ops.MAX, f32), [at(2, l)], [l]));
+  const ast = sink([store(index(param(0, f32, 1), int(0)), beside)]);
+  const once = splitKernel(ast, GPU, 3)!, twice = splitKernel(once.combine, GPU, 4)!;
+  for (const part of [once.partial, twice.partial, twice.combine]) verify(part, specKernel, "after the split");
+  assertEquals(splitKernel(twice.combine, GPU, 5), undefined);
+  const inside = reduce(opCarrier(Ops.ADD, f32), [at(2, l).sub(first)], [l]);
+  assertEquals(splitKernel(sink([store(index(param(0, f32, 1), int(0)), inside)]), GPU, 3), undefined);
+});
