@@ -25,8 +25,10 @@ type Make = (empty: (...shape: number[]) => Tensor) => Tensor[];
 
 /** Iterations more than the kernel has: of what is computed once for many, and of rests of loops. */
 const SLACK = 4;
-/** GB/s and GFLOP/s of a card, and microseconds of a launch, for the least that a program takes; times that it may take. */
-const GBS = 4200, GFLOPS = 45_000, LAUNCH = 3, TIMES = 4;
+/** GB/s and GFLOP/s of a card, and microseconds of a launch, for the least that a program takes. */
+const GBS = 4200, GFLOPS = 45_000, LAUNCH = 3;
+/** Times that it may take. */
+export const TIMES = 4;
 
 /** How often the loops of a list go around, all together; undefined where only a run knows. */
 function goesAround(uops: readonly UOp[]): number | undefined {

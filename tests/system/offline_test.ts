@@ -52,6 +52,18 @@ function modulesBelow(folder: URL): URL[] {
   });
 }
 
+Deno.test("offline: a package of npm that cannot be had is told in seconds, without a home too", async () => {
+  await inFolder(async (folder) => {
+    const program = `import { packageFolder } from "${new URL("examples/web/npm_package.ts", ROOT)}";
+      await packageFolder("left-out@1.0.0");`;
+    const env = { HOME: "/proc/nowhere", TMPDIR: folder, npm_config_registry: "http://127.0.0.1:9" };
+    const started = performance.now(), { code, stderr } = await runDeno(["eval", "--no-check", program], { env });
+    assert.equal(code, 1);
+    assert.match(stderr, /npm pack|Failed to spawn|NotFound/);
+    assert.ok(performance.now() - started < 25_000, "npm waits");
+  });
+});
+
 /** How to start a program that has no network; undefined where this user may not. */
 async function withoutNetwork(): Promise<string[] | undefined> {
   for (const command of [["unshare", "-n"], ["unshare", "-r", "-n"]]) {
