@@ -115,7 +115,10 @@ Deno.test(
 
 Deno.test("stage: elements that lie apart are copied one by one, and nobody waits for them", () => {
   const { name } = openObserving("JS"), empty = (...shape: number[]) => Tensor.empty(shape, { device: name });
-  const [{ ast }] = empty(1, 8, 7, 7).convTranspose2d(empty(8, 16, 2, 2), undefined, { stride: 2 }).schedule();
+  // with zeros between the elements, which threads do not read
+  const between = empty(1, 8, 7, 7).reshape([1, 8, 7, 1, 7, 1]).pad([[0, 0], [0, 0], [0, 0], [0, 1], [0, 0], [0, 1]]);
+  const apart = between.reshape([1, 8, 14, 14]).pad([[0, 0], [0, 0], [1, 0], [1, 0]]);
+  const [{ ast }] = apart.conv2d(empty(16, 8, 2, 2).flip([2, 3])).schedule();
   const tiles = "UPCAST:0:2 LOCAL:0:8 PADTO:2:16 LOCAL:2:8 UPCAST:2:2 UNROLL:0:8";
   const p = sameUnder(ast!, `${tiles} STAGE:1:ring=3 STAGE:2:ring=3`, PLAIN);
   const isLoop = (u: UOp): boolean => u.op === Ops.RANGE, body = p.uops.slice(p.uops.findIndex(isLoop));
