@@ -53,7 +53,7 @@ async function checksumOf(t: Tensor): Promise<number> {
 }
 
 /** Milliseconds of a call: between events on a card, else by the clock. */
-async function timeOf(call: () => readonly Tensor[], device: string, isWhole: boolean): Promise<number> {
+export async function timeOf(call: () => readonly Tensor[], device: string, isWhole: boolean): Promise<number> {
   const open = Device.get(device), free = (ts: readonly Tensor[]) => ts.forEach((t) => t.dispose());
   if (device.startsWith("CUDA") && !isWhole) {
     const card = open as CudaDevice;
