@@ -340,13 +340,16 @@ class Chooser {
     let best = -1, bestBalance = 0.5;
     for (const i of order) {
       if (this.axes[i].size === 0 || this.regions.some((r) => r.kind === "store" && !r.axes[i])) continue;
-      let n = ceilDiv(this.sizes[i], tileOf(i));
-      if (n < 2) continue;
+      const loops = ceilDiv(this.sizes[i], tileOf(i));
+      if (loops < 2) continue;
+      let n = loops;
       // an axis that the packed operand does not depend on is cut in one chunk a thread
       if (packed !== undefined && !packed.depends[i]) n = ceilDiv(n, ceilDiv(n, threads));
       const balance = n / (ceilDiv(n, threads) * threads);
-      if ((ceilDiv(this.sizes[i], tileOf(i)) - 1) * this.outside(plan, i) > MOST_REPEATED * plan.cost) continue;
-      if (balance > bestBalance + (best < 0 ? 0 : 0.15)) [best, bestBalance] = [i, balance];
+      const isBetter = balance > bestBalance + (best < 0 ? 0 : 0.15);
+      if (isBetter && (loops - 1) * this.outside(plan, i) <= MOST_REPEATED * plan.cost) {
+        [best, bestBalance] = [i, balance];
+      }
     }
     return best;
   }

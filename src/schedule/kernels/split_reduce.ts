@@ -173,20 +173,24 @@ function splittable(ast: UOp, { grid }: Capabilities): Splittable[] {
   if (reduces.length > 1) {
     for (const c of grid?.tensorCores ?? []) chain ??= chainOf(c) && findChain(ast, c);
   }
-  const isAlone = (u: UOp): boolean => !u.src.some((s) => mayHave(s, Ops.REDUCE));
-  const inner = new Set(reduces.filter((u) => !isAlone(u)).flatMap((u) => toposort(u.src)));
-  const found = chain !== undefined ? [chain.outer] : reduces.filter((u) => isAlone(u) && !inner.has(u));
+  const alone = reduces.filter((u) => !u.src.some((s) => mayHave(s, Ops.REDUCE)));
+  const inside = new Set(reduces.filter((u) => !alone.includes(u)).flatMap((u) => toposort(u.src)));
+  const found = chain !== undefined ? [chain.outer] : alone.filter((u) => !inside.has(u));
   const isLoop = (r: UOp): boolean => r.op === Ops.RANGE && argOf(r, Ops.RANGE).kind === AxisKind.LOOP && sizeOf(r) > 0;
   return found.filter((u) =>
     ownRanges(u).every((r) => r.op === Ops.RANGE && sizeOf(r) > 0) && rangesOf(u).every(isLoop)
   ).map((u) => ({ u, chain }));
 }
 
+/** Where a reduction reads. */
+function placesOf(u: UOp): UOp[] {
+  return toposort(u.src[0]).filter((x) => x.op === Ops.LOAD).map((l) => l.src[0]);
+}
+
 /** The reduced ranges, the furthest apart in memory first, by the read that has most of them. */
 function outermostFirst(u: UOp): readonly UOp[] {
-  const ranges = ownRanges(u), loads = toposort(u.src[0]).filter((x) => x.op === Ops.LOAD);
-  if (ranges.length < 2 || loads.length === 0) return ranges;
-  const forms = loads.map((l) => indexForm(l.src[0].src[1]));
+  const ranges = ownRanges(u), forms = placesOf(u).map((i) => indexForm(i.src[1]));
+  if (ranges.length < 2 || forms.length === 0) return ranges;
   const steps = new Map(ranges.map((r) => [r, Math.max(...forms.map((f) => Math.abs(strideAlong(f, r))))]));
   return ranges.toSorted((a, b) => steps.get(b)! - steps.get(a)!);
 }
@@ -196,7 +200,7 @@ function outermostFirst(u: UOp): readonly UOp[] {
  * Where a gate asks for one of the ranges, as at the edges of an image, rows end with it.
  */
 function rowOf(u: UOp, ranges: readonly UOp[]): number {
-  const indices = toposort(u.src[0]).filter((x) => x.op === Ops.LOAD).map((l) => l.src[0]);
+  const indices = placesOf(u);
   const forms = indices.map((i) => indexForm(i.src[1])), gates = indices.flatMap((i) => i.src.slice(2));
   const step = (r: UOp): number[] => forms.map((f) => strideAlong(f, r)), last = ranges[ranges.length - 1];
   const isCut = (r: UOp): boolean => gates.some((g) => dependsOn(g, r)), first = step(last);
@@ -210,7 +214,7 @@ function rowOf(u: UOp, ranges: readonly UOp[]): number {
 
 /** Groups of threads that do a reduction as a whole: one a result, where as many of its elements lie in a row as a group has threads. */
 function groupsOf(u: UOp, ranges: readonly UOp[], around: readonly UOp[]): number {
-  const forms = toposort(u.src[0]).filter((x) => x.op === Ops.LOAD).map((l) => indexForm(l.src[0].src[1]));
+  const forms = placesOf(u).map((i) => indexForm(i.src[1]));
   const areNear = (some: readonly UOp[]): boolean =>
     forms.some((f) => some.some((r) => Math.abs(strideAlong(f, r)) === 1));
   const outputs = iterationsOf(around);

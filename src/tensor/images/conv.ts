@@ -288,9 +288,7 @@ export abstract class ConvTensor extends TensorBase {
     const kernel = w.slice(2), spatial = rangeOf(rank);
     if (steps.some((s) => s > 1) && steps.every((s, i) => s === 1 || (gaps[i] === 1 && kernel[i] % s === 0))) {
       const y = sizedAs("convolve (transposed)", this.uop, lastAxes(shape, rank), () => {
-        const ends = pairs.map(([a, b], i) => [-a, more[i] - b] as const);
-        const isCut = ends.some(([a, b]) => a !== 0 || b !== 0);
-        return this.wrap(padLast(this.inSteps(weight, groups, steps, gaps, isCut), ends));
+        return this.wrap(this.inSteps(weight, groups, steps, gaps, pairs.map(([a, b], i) => [-a, more[i] - b])));
       });
       return added === undefined ? y : this.addChannels("convolve (transposed)", y, added);
     }
@@ -323,7 +321,7 @@ export abstract class ConvTensor extends TensorBase {
     groups: number,
     steps: readonly number[],
     gaps: readonly number[],
-    isCut: boolean,
+    ends: Pairs,
   ): UOp {
     const [cin, each, ...kernel] = weight.shape, spatial = rangeOf(kernel.length), rank = kernel.length;
     const length = kernel.map((k, i) => k / steps[i]), at = (i: number): number => 3 + 2 * i;
@@ -334,10 +332,10 @@ export abstract class ConvTensor extends TensorBase {
     const taps = this.wrap(flip(turned, spatial.map((i) => 2 + i)));
     const made = this.wrap(padLast(this.uop, reach)).conv2d(taps, null, { groups, dilation: gaps }).uop;
     // what is cut begins within a stride: apart from that loops are over strides
-    const y = isCut ? withGradient(own(made), [made], KEPT) : made;
+    const isCut = ends.some(([a, b]) => a !== 0 || b !== 0), y = isCut ? withGradient(own(made), [made], KEPT) : made;
     const [n, , ...sizes] = shapeOf(y), apart = reshape(y, [n, groups * each, ...steps, ...sizes]);
     const beside = permute(apart, [0, 1, ...spatial.flatMap((i) => [2 + rank + i, 2 + i])]);
-    return reshape(beside, [n, groups * each, ...sizes.map((s, i) => s * steps[i])]);
+    return padLast(reshape(beside, [n, groups * each, ...sizes.map((s, i) => s * steps[i])]), ends);
   }
 
   /**

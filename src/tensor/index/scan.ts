@@ -7,8 +7,8 @@
 import { dtypes } from "../../dtype/dtype.ts";
 import { floatOf, promote, sumDType, sumOf } from "../../dtype/promotion.ts";
 import { ArgumentError, shapeText } from "../../helpers/errors.ts";
-import { ceilDiv, rangeOf } from "../../helpers/math.ts";
-import { broadcastTo, expand, numelOf, permute, reshape, shrink } from "../../uop/core/build_movement.ts";
+import { ceilDiv } from "../../helpers/math.ts";
+import { broadcastTo, expand, numelOf, reshape, shrink } from "../../uop/core/build_movement.ts";
 import { identityOf } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
@@ -18,7 +18,7 @@ import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import { resolveAxis } from "../handle/axes.ts";
 import { TensorBase } from "../handle/base.ts";
 import { maxNode, negNode } from "../nodes/compare_nodes.ts";
-import { filled, iotaAlong, padConstant } from "../nodes/movement_nodes.ts";
+import { backTo, filled, iotaAlong, lastAxis, padConstant } from "../nodes/movement_nodes.ts";
 import { detachNode, expNode, logaddexpNode, logNode } from "../nodes/numeric.ts";
 import { reduceNode } from "../nodes/reduce_nodes.ts";
 import { castNode, scalarConst } from "../nodes/scalars.ts";
@@ -90,10 +90,8 @@ function scanLast(x: UOp, scan: Scan): UOp {
 /** The gradient of values that stand at an index along axis `at`: it is added up there. */
 function toIndex(at: number): GradientArg {
   return new GradientArg((g, [x, index]) => {
-    const rank = shapeOf(x).length, order = [...rangeOf(rank).filter((a) => a !== at), at];
-    const last = (u: UOp) => permute(u, order), n = shapeOf(x)[at];
-    const sums = foldKeys(last(index), last(g), n, Ops.ADD).values;
-    return [permute(sums, rangeOf(rank - 1).toSpliced(at, 0, rank - 1)), undefined];
+    const sums = foldKeys(lastAxis(index, at), lastAxis(g, at), shapeOf(x)[at], Ops.ADD).values;
+    return [backTo(sums, at), undefined];
   });
 }
 
@@ -108,11 +106,8 @@ export abstract class ScanTensor extends TensorBase {
     const shape = this.shape;
     const at = resolveAxis(action, axis, shape);
     if (shape.length === 0 || shape.includes(0)) return x;
-    const last = shape.length - 1;
-    const order = rangeOf(shape.length).filter((a) => a !== at);
-    const back = rangeOf(last).toSpliced(at, 0, last);
     const all = filled(x, at, scan.identity); // what stands behind changes nothing before it
-    return withExtents(permute(scanLast(permute(all, [...order, at]), scan), back), extentsOf(x));
+    return withExtents(backTo(scanLast(lastAxis(all, at), scan), at), extentsOf(x));
   }
 
   /**

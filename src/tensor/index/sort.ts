@@ -6,9 +6,9 @@
  */
 import { dtypes } from "../../dtype/dtype.ts";
 import { DTypeError, ShapeError } from "../../helpers/errors.ts";
-import { prod, rangeOf } from "../../helpers/math.ts";
+import { prod } from "../../helpers/math.ts";
 import { checkBoolean, checkInteger, checkOptions } from "../../helpers/options.ts";
-import { broadcastTo, permute } from "../../uop/core/build_movement.ts";
+import { broadcastTo } from "../../uop/core/build_movement.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, type UOp } from "../../uop/core/uop.ts";
 import { extentsOf, withExtents } from "../../uop/graph/extent.ts";
@@ -16,6 +16,7 @@ import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import { resolveAxis } from "../handle/axes.ts";
 import { isTensor, TensorBase } from "../handle/base.ts";
 import { type Dim, shrinkAxis } from "../handle/dims.ts";
+import { backTo, lastAxis } from "../nodes/movement_nodes.ts";
 import { sorts } from "../nodes/segments.ts";
 import { gatherNode } from "../nodes/select.ts";
 import { sortedPositions } from "../nodes/sorted_positions.ts";
@@ -37,16 +38,6 @@ export interface TopkOptions {
   readonly largest?: boolean;
   /** In order (default). Unordered results are not offered. */
   readonly sorted?: boolean;
-}
-
-/** `u` with axis `axis` last, or the last axis back in its place. */
-function lastAxis(u: UOp, axis: number): UOp {
-  const rank = shapeOf(u).length;
-  return permute(u, [...rangeOf(rank).filter((a) => a !== axis), axis]);
-}
-function backTo(u: UOp, axis: number): UOp {
-  const last = shapeOf(u).length - 1;
-  return permute(u, rangeOf(last).toSpliced(axis, 0, last));
 }
 
 /** The gradient of elements in another order along `axis`: those of the order back, which sorting the positions tells. */

@@ -119,6 +119,16 @@ function catSized(parts: readonly UOp[], axis: number): UOp {
   return build(0, parts.length);
 }
 
+/** `u` with axis `axis` last. */
+export function lastAxis(u: UOp, axis: number): UOp {
+  return permute(u, [...rangeOf(shapeOf(u).length).filter((a) => a !== axis), axis]);
+}
+/** `u` with its last axis as axis `axis`: what {@linkcode lastAxis} does, undone. */
+export function backTo(u: UOp, axis: number): UOp {
+  const last = shapeOf(u).length - 1;
+  return permute(u, rangeOf(last).toSpliced(axis, 0, last));
+}
+
 /** Zero padding; another value is selected outside the mask of what was there. */
 export function padConstant(x: UOp, pairs: readonly Pair[], value: number | boolean): UOp {
   if (pairs.every(([a, b]) => a === 0 && b === 0)) return x;
